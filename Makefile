@@ -84,7 +84,8 @@ skew: $(DEV) ## the main flow on Kubernetes 1.34 to 1.37; builds each that is no
 # Each with the sizes that its bounds are about.
 BENCHES = "decisions --nodes 1000 --waiting 0 500" "verbs" "beside" "stalled" "rebuild" "rebuild --nodes 5000 --pods-per-node 4" \
   "gang_throughput" "gang_throughput --nodes 5000 --gangs 60 --against plain --rounds 3" \
-  "burst --nodes 50 --seconds 8 --rooms 8" "simulator --nodes 64 --jobs 10000" "simulator --per-node 2"
+  "burst --nodes 50 --seconds 8 --rooms 8" "simulator --nodes 64 --jobs 10000" "simulator --per-node 2" \
+  "preemption"
 
 .PHONY: bench
 bench: $(DEV) ## run every benchmark and compare with its bounds; to the end, on a machine that does nothing else

@@ -1,1 +1,1 @@
-"""The benchmarks; each module is one command."""
+"""The benchmarks, each a command with a module of its own, and the modules that they share."""

@@ -51,8 +51,8 @@ def _get(path: str) -> Ask:
 
 
 def _comparing() -> Ask:
-    """Return a function that asks to compare with another policy at each call, because the service caches its
-    answers.
+    """Return a function that sends a request for a comparison, at each call with another policy, because the service
+    would answer a repeated request from its cache.
     """
     names = cycle(OTHERS)
     return lambda client: _asked(client, "GET", f"/v1/comparison?policy={next(names)}", b"")
@@ -67,7 +67,7 @@ def _asked(client: http.client.HTTPConnection, method: str, path: str, body: byt
 
 
 def questions() -> dict[str, Ask]:
-    """Return, for each kind of request by name, the function that sends it."""
+    """Return the functions that send a person's requests, one for each kind of request, by the name of the kind."""
     what_if = json.dumps({"job": TFJOB}).encode()
     return {
         "explain": _get("/v1/explain/team/refused?unblock=true"),
@@ -79,8 +79,9 @@ def questions() -> dict[str, Ask]:
 
 @contextmanager
 def asking(port: int, ask: Ask) -> Iterator[list[int]]:
-    """Send requests in a thread for as long as the context lasts; yield a list whose only item is the number of answers
-    so far.
+    """Send requests with ``ask``, one after the other in a thread, for as long as the context lasts.
+
+    Yield a list whose only item is the number of answers so far.
     """
     stop, answered, failed = threading.Event(), [0], list[BaseException]()
 

@@ -17,9 +17,10 @@ FILE = Path(__file__).with_name("bounds.toml")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A figure's limit.
+    """The lowest or highest allowed value of one figure of a benchmark.
 
-    ``mean`` and ``spread`` were measured; ``margin`` is the distance of the limit from them, as a share.
+    ``mean`` and ``spread`` were measured on the date; ``margin`` is the distance of the limit from them, as a share of
+    the mean.
     """
 
     name: str
@@ -53,9 +54,10 @@ def _bound(name: str, row: Mapping[str, object]) -> Bound:
 
 
 def judge(report: BenchmarkReport, bounds: list[Bound]) -> tuple[list[str], bool]:
-    """Return a line of text for each bound whose figure was measured, and whether all these bounds hold.
+    """Compare a report with its bounds: return a line of text for each bound whose figure was measured, and whether all
+    these bounds hold.
 
-    If no bound's figure was measured, the check fails.
+    If no bound's figure was measured, the second value is False.
     """
     found = report.figures | report.ratios
     met = [(bound, found[bound.name].median) for bound in bounds if bound.name in found]

@@ -78,15 +78,15 @@ def _round(
 
 
 def _untried(plane: ControlPlane) -> bool:
-    """Tell whether there is a pod that kube-scheduler has not tried yet."""
+    """Tell whether there is a waiting pod that kube-scheduler has not tried to schedule yet."""
     pods = plane.api.get(live.PODS, fieldSelector="spec.nodeName=")["items"]
     return any(not pod.get("status", {}).get("conditions") for pod in pods)
 
 
 def _rooms(plane: ControlPlane, rooms: int) -> list[float]:
-    """Empty one node after the other; return, for each, the seconds until another gang has been bound.
+    """Empty ``rooms`` nodes one after the other; return, for each, the seconds until another gang has been bound.
 
-    A gang that takes too long counts with the limit.
+    If no gang is bound within `ROOM_SECONDS`, that limit is returned for the node.
     """
     found = []
     with live.Seen(plane) as seen:

@@ -25,13 +25,16 @@ def positive(text: str) -> int:
 def parser(
     name: str, doc: str | None, nodes: Sequence[int], rounds: int, *, several: bool = True
 ) -> argparse.ArgumentParser:
-    """Return a parser with the common options; ``several`` tells whether one run can do several numbers of nodes."""
+    """Return a parser of a benchmark's command line with the common options.
+
+    ``several`` tells whether one run can measure several numbers of nodes. Without ``nodes`` the number is fixed.
+    """
     made = argparse.ArgumentParser(
         allow_abbrev=False, prog=f"python -m benchmarks.{name}", description=(doc or "").split("\n", 1)[0]
     )
     if several:
         made.add_argument("--nodes", type=positive, nargs="+", default=list(nodes), help="numbers of nodes")
-    else:
+    elif nodes:
         made.add_argument("--nodes", type=positive, default=nodes[0], help="number of nodes")
     made.add_argument("--rounds", type=positive, default=rounds, help="rounds; the median of them is reported")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the report there")
@@ -40,7 +43,9 @@ def parser(
 
 
 def finish(report: BenchmarkReport, options: argparse.Namespace) -> int:
-    """Print, write and judge the report; return the exit code."""
+    """Print the report, write it to a file if asked to, and with --check compare it with its bounds; return the exit
+    code.
+    """
     console = Console()
     report.show(console)
     if options.json:
@@ -53,6 +58,8 @@ def finish(report: BenchmarkReport, options: argparse.Namespace) -> int:
 
 
 def run(made: argparse.ArgumentParser, measure: Callable[[argparse.Namespace], BenchmarkReport]) -> None:
-    """Run a benchmark's ``main``: parse the options, measure, finish."""
+    """Run a benchmark as a command: parse the options with ``made``, measure, and exit with the code that `finish`
+    returns.
+    """
     options = made.parse_args()
     raise SystemExit(finish(measure(options), options))

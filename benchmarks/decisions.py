@@ -39,7 +39,7 @@ SECONDS_A_CASE, FEWEST, MOST = 0.2, 3, 300
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Measure every case of every size once per round."""
+    """Time every function to measure, on clusters of every size, once per round, and return the report."""
     report = BenchmarkReport("decisions", {"nodes": options.nodes, "waiting": options.waiting, "rounds": options.rounds,
                                   "OASiS's servers": options.servers})  # fmt: skip
     cases: Cases = {}
@@ -60,7 +60,7 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 
 def _oasis(report: BenchmarkReport, servers: int, number: int) -> None:
-    """Measure OASiS's decisions on arriving jobs, on another trace in each round."""
+    """Measure how long OASiS takes to decide about each arriving job. Each round has another random trace."""
     clock = oasis_scene.timed(servers, 1000 + number)
     for name, seconds in (("oasis, a job", clock.cpu), ("oasis by the clock, a job", clock.wall)):
         report.times(f"{name}, {servers} + {servers} servers", seconds)
@@ -102,10 +102,10 @@ def _full(nodes: int, waiting: int) -> Cases:
 
 
 def _heavy(policy: Policy, full: Snapshot, which: str, *, arrival: float) -> Cases:
-    """Return the cases in which a heavy job arrives, under the policy.
+    """Return functions to time, by name: each makes the step in which a heavy job arrives, decided by ``policy``.
 
-    In the cases ``unprepared`` the service has just started; in the others it has had time to compute what running
-    gangs would give.
+    The functions named ``unprepared`` use a service that has just started; in the others it has had time to compute
+    what running gangs would give. ``which``: a text that is added to each name.
     """
     quiet = step(scenes.after_start(full), [Tick()], policy, scenes.NOW)[0]
     policy.prepare(quiet, scenes.NOW)

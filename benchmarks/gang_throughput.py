@@ -37,15 +37,18 @@ Cpu = Mapping[str, float]  # CPU seconds by the name of the process
 
 @dataclass(slots=True)
 class ThroughputRun:
-    """The outcome of one variant in one round."""
+    """What was measured of one scheduler (plain kube-scheduler, its own gangs, or Kohort) in one round."""
 
     pods_per_second: float
-    cpu: Cpu  # CPU seconds by process, for each 1,000 pods
-    spread: float  # the median, over the gangs, of the seconds from a gang's first to its last binding
-    unbound: int = 0  # number of pods that had no node after 90 s
-    misreported: int = 0  # number of bound pods with PodScheduled=False one second after the last binding
-    nominating: float = 0.0  # seconds in which planned nodes were nominated; they count in the pods per second
-    counts: dict[str, float] = field(default_factory=dict)  # verb calls, refusals and writes by name, for each pod
+    cpu: Cpu  # cpu has the CPU seconds of each process, for each 1,000 pods.
+    spread: float  # spread is the median, over the gangs, of the seconds from a gang's first to its last binding.
+    unbound: int = 0  # unbound is the number of pods that had no node after 90 s.
+    # misreported is the number of bound pods with PodScheduled=False one second after the last binding.
+    misreported: int = 0
+    # nominating is the seconds in which planned nodes were nominated; they count in the pods per second.
+    nominating: float = 0.0
+    # counts has the number of verb calls, refusals and writes by name, for each pod.
+    counts: dict[str, float] = field(default_factory=dict)
 
     @property
     def total_cpu(self) -> float:
@@ -55,7 +58,7 @@ class ThroughputRun:
 
 @dataclass(slots=True)
 class Bench:
-    """The control plane and all schedulers on it, of which one runs at a time."""
+    """The control plane and all schedulers that are compared on it, of which one runs at a time."""
 
     plane: ControlPlane
     kohorts: Mapping[str, Kohort]
@@ -63,7 +66,11 @@ class Bench:
     nominates: bool
 
     def run(self, name: str, gangs: int, number: int) -> ThroughputRun:
-        """Run one variant on the empty cluster, empty the cluster again, and return the outcome."""
+        """Let the scheduler ``name`` bind this number of gangs on the empty cluster, empty the cluster again, and
+        return what was measured.
+
+        ``number``: the number of the round, which makes the gangs' names unique.
+        """
         live.open_gate(self.plane)
         parts = self.kohorts.get(name)
         made = live.gangs(gangs, name if parts is None else "kohort", f"{name}{number}")
@@ -100,16 +107,18 @@ class Bench:
     def _phase(
         self, look: live.Look, pods: int, processes: Mapping[str, Process], begin: Callable[[], object]
     ) -> tuple[live.Seen, Cpu]:
-        """Call ``begin``, and wait until ``look`` is true for every pod.
+        """Call ``begin``, which starts something, and wait until ``look`` is true for every pod.
 
-        Return the times at which the pods came to that, and each process's CPU seconds from the first pod to the last.
+        Return the time at which ``look`` became true for each pod, and the CPU seconds of each process between the
+        first and the last of these times.
         """
         served_by = {"apiserver": self.plane.processes["kube-apiserver"], "etcd": self.plane.processes["etcd"]}
         measured = {**processes, **served_by}
         first: dict[str, float] = {}
         with live.Seen(self.plane, on_first=lambda: first.update(live.cpu_seconds(measured)), look=look) as seen:
             begin()
-            with suppress(TimeoutError):  # Pods that have not come after the time limit are reported as a figure.
+            # If pods are still missing after the time limit, the report counts them as a figure.
+            with suppress(TimeoutError):
                 live.wait(lambda: len(seen.at) == pods, f"{pods} pods", LIMIT_SECONDS, 0.01)
             last = live.cpu_seconds(measured)
         return seen, {name: last[name] - first.get(name, 0.0) for name in last}
@@ -123,7 +132,9 @@ def _result(seen: live.Seen, cpu: Cpu, pods: int, nominating: float = 0.0) -> Th
 
 
 def _counts(parts: Kohort) -> dict[str, float]:
-    """Return verb calls, refusals and the controller's writes so far."""
+    """Return how often Kohort's verbs were called and refused, and how many writes its controller made, since the
+    start, by name.
+    """
     calls = live.calls(parts.health)
     refusals = live.series(parts.health, "kohort_verb_refusals_total")
     writes = live.series(parts.controller_health, "kohort_controller_writes_total")
@@ -132,7 +143,9 @@ def _counts(parts: Kohort) -> dict[str, float]:
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Measure every variant in each round; each ratio compares two runs of the same round."""
+    """Measure every scheduler once in each round and return the report; each ratio compares two schedulers in the same
+    round.
+    """
     setup = {"nodes": options.nodes, "gangs": options.gangs, "pods a gang": GANG, "rounds": options.rounds,
              "window seconds": options.window, "against": " ".join(options.against),
              "commit": " ".join(options.commit)}  # fmt: skip
@@ -152,7 +165,7 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 
 def _bench(plane: ControlPlane, options: argparse.Namespace) -> Bench:
-    """Start the control plane's schedulers and Kohort once, stop them, and return them."""
+    """Start each kube-scheduler to compare with and Kohort once, stop them again, and return them as a Bench."""
     rivals = {name: live.plain_scheduler(plane, name) for name in options.against}
     kohorts = {}
     for commit in options.commit:
@@ -172,7 +185,7 @@ def _settings(window: int, commit: str) -> live.Json:
 
 
 def _turned(names: Sequence[str], number: int) -> Sequence[str]:
-    """Return the names rotated by the round's number, so that each round begins with another variant."""
+    """Return the schedulers' names rotated by the round's number, so that each round begins with another scheduler."""
     first = number % len(names)
     return [*names[first:], *names[:first]]
 
@@ -203,8 +216,8 @@ def _compare(report: BenchmarkReport, ours: str, runs: Mapping[str, ThroughputRu
         report.add(f"{what} per pod{which}", count, "calls")
     for name, rival in runs.items():
         if name not in VARIANTS.values() or (ours, name) == ("kohort-first", "kohort"):
-            # The name of a ratio has the number of nodes, because the ratio's bound may depend on the size of the
-            # cluster.
+            # Each ratio is also recorded under a name with the number of nodes, because its bound may depend on the
+            # size of the cluster.
             for size in ("", f", {nodes} nodes"):
                 report.ratio(f"pods_per_second{which}/{name}{size}", run.pods_per_second, rival.pods_per_second)
                 report.ratio(f"cpu_seconds{which}/{name}{size}", run.total_cpu, rival.total_cpu)

@@ -29,7 +29,7 @@ POD_GROUPS = "GenericWorkload=true"
 GROUPS_VERSION = "scheduling.k8s.io/v1beta1"  # The API server serves this version only if it is enabled.
 GROUPS = f"/apis/{GROUPS_VERSION}/namespaces/{NAMESPACE}/podgroups"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
-# All clients have the same limits, because different limits would decide the comparison.
+# All clients have the same rate limits, because otherwise the comparison would measure the limits.
 CLIENT = {"clientConnection": {"qps": 2000, "burst": 4000}}
 HANDS = 16
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
@@ -60,7 +60,9 @@ def bare_plane(
 
 
 def wait(look: Callable[[], object], what: str, limit: float = 120, pause: float = 0.05) -> float:
-    """Wait until ``look()`` is true; return the seconds that it took. Raises TimeoutError."""
+    """Wait until ``look()`` is true; return the seconds that it took. Raises TimeoutError, which names ``what``, after
+    ``limit`` seconds.
+    """
     began = time.monotonic()
     while not look():
         if time.monotonic() - began > limit:
@@ -69,7 +71,7 @@ def wait(look: Callable[[], object], what: str, limit: float = 120, pause: float
     return time.monotonic() - began
 
 
-# -- objects ---------------------------------------------------------------------------------------
+# -- The functions below create and delete objects. --------------------------------------------------
 
 
 def create(plane: ControlPlane, path: str, items: Iterable[Json]) -> list[Json]:
@@ -117,7 +119,9 @@ def submit(
 ) -> list[str]:
     """Create the jobs, and then the pods that their operator would create; return the pods' names.
 
-    ``on`` names each job's node. With ``grouped``, each job's pods are a PodGroup.
+    ``gated``: the pods have Kohort's scheduling gate. ``on``: the node of each job's pods, in the order of the jobs, so
+    that the pods are created bound; empty for unbound pods. ``grouped``: the pods of each job name a PodGroup, which is
+    created too.
     """
     made = create(plane, TFJOBS.format(namespace=NAMESPACE), [job.manifest() for job in jobs])
     pods = [pod for item in made for pod in pods_of(item)]
@@ -152,11 +156,11 @@ def group_of(item: Json, size: int) -> Json:
     return {"metadata": {"name": item["metadata"]["name"]}, "spec": {"schedulingPolicy": policy}}
 
 
-# -- the schedulers --------------------------------------------------------------------------------
+# -- The functions below start and stop schedulers. --------------------------------------------------
 
 
 def plain_scheduler(plane: ControlPlane, name: str = "plain") -> Process:
-    """Start a stock kube-scheduler that looks at all nodes, for pods that name it."""
+    """Start a stock kube-scheduler named ``name`` that looks at all nodes for each pod."""
     config = {
         "leaderElection": {"leaderElect": False},
         **CLIENT,
@@ -168,7 +172,8 @@ def plain_scheduler(plane: ControlPlane, name: str = "plain") -> Process:
 
 
 def kohort(plane: ControlPlane, settings: Mapping[str, Any] | None = None, name: str = "kohort") -> Kohort:
-    """Start Kohort as shipped, except for the client limits and a replica that need not wait for its Lease.
+    """Start Kohort with the shipped settings, except that clients have the limits `CLIENT` and the replica leads
+    without waiting for a Lease.
 
     The names of its processes begin with ``name``.
     """
@@ -190,7 +195,7 @@ def open_gate(plane: ControlPlane) -> None:
 
 
 def pause(parts: Kohort) -> None:
-    """Stop Kohort's kube-scheduler, extender and controller; ``Process.start`` starts each again."""
+    """Stop Kohort's processes: its kube-scheduler, extender and controller."""
     parts.stop()
 
 
@@ -216,7 +221,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-# -- measuring ------------------------------------------------------------------------------------
+# -- The functions below measure. --------------------------------------------------------------------
 
 
 def cpu_seconds(processes: Mapping[str, Process]) -> dict[str, float]:

@@ -106,7 +106,9 @@ class FakeApi:
 
 
 def cluster(nodes: int, pods: int) -> dict[str, list[bytes]]:
-    """Return the pages of every list, by path."""
+    """Return the encoded pages of the lists of all resources, by URL path, for a cluster with this number of nodes and
+    pods.
+    """
     jobs = pods // GANG
     made_nodes = [_node(scenes.name_of(number)) for number in range(nodes)]
     made_jobs = [_job(number) for number in range(jobs)]
@@ -170,7 +172,9 @@ def _pod(number: int, index: int, nodes: int) -> Json:
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Start the server, wait until it is ready, and stop it; once per round for each size."""
+    """Start ``kohort serve``, wait until it is ready, and stop it, once per round for each size of cluster; return the
+    report.
+    """
     report = BenchmarkReport(
         "rebuild", {"nodes": options.nodes, "pods a node": options.pods_per_node, "rounds": options.rounds}
     )

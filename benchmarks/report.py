@@ -61,7 +61,9 @@ class BenchmarkReport:
         self.add(f"{name} p99", percentile(ordered, 99), "ms")
 
     def ratio(self, name: str, above: float, below: float) -> None:
-        """Add one round's ratio of two values of the same round; nothing if ``below`` is 0."""
+        """Add one round's ratio, ``above`` divided by ``below``, of two values of the same round; add nothing if
+        ``below`` is 0.
+        """
         if below:
             self._ratios.setdefault(name, []).append(above / below)
 

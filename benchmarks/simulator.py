@@ -41,7 +41,7 @@ PRINT_SECONDS = 30.0
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Run every system on every number of nodes, once per round."""
+    """Simulate the trace under every policy on every number of nodes, once per round, and return the report."""
     setup = {"nodes": options.nodes, "jobs": options.jobs, "per node": options.per_node, "rounds": options.rounds}
     report = BenchmarkReport("simulator", setup | {"trace": options.philly.name if options.philly else "generated"})
     for _ in range(options.rounds):
@@ -55,10 +55,10 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 
 def _compare(report: BenchmarkReport, name: str, nodes: Sequence[int]) -> None:
-    """Record, for each two neighbouring numbers of nodes, the growth of the nodes divided by the growth of a step's
-    cost.
+    """Record how a step's cost grows with the cluster: for each two neighbouring numbers of nodes, the factor by which
+    the cost grows, divided by the factor by which the nodes grow.
 
-    A ratio below 1 means that the cost grows faster than the number of nodes.
+    A ratio above 1 means that the cost grows faster than the number of nodes.
     """
     steps = {
         count: figure.rounds[-1] for count in nodes if (figure := report.figures.get(f"step, {name}, {count} nodes"))
@@ -76,7 +76,7 @@ def _trace(options: argparse.Namespace, nodes: int) -> Trace:
 
 
 def generated(nodes: int, jobs: int, seed: int = 1) -> Trace:
-    """Return a seeded trace at the mean load."""
+    """Return a trace of random jobs, made from the seed, that loads this number of nodes with the mean load `LOAD`."""
     draw = random.Random(seed)
     sizes = draw.choices(list(SIZES), list(SIZES.values()), k=jobs)
     work = [draw.lognormvariate(7.0, 1.0) * size for size in sizes]
@@ -105,7 +105,8 @@ def _run(report: BenchmarkReport, name: str, nodes: int, trace: Trace, source: s
 
     progress(f"{name}: {len(trace.jobs)} jobs on {nodes} nodes")
     gc.collect()
-    # The garbage collector ignores the trace from now on, because scanning it again and again would be measured.
+    # The garbage collector ignores the trace from now on. Otherwise its repeated scans of the trace would be measured
+    # too.
     gc.freeze()
     began = time.process_time()
     settings = FluidSettings(tick_seconds=TICKS[name])

@@ -105,7 +105,9 @@ def filter_seconds(server: Server, nodes: int, calls: int = CALLS) -> list[float
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Measure round by round, first without and then with stalled connections."""
+    """Measure the latency of filter in each round, first without and then with stalled connections, and return the
+    report.
+    """
     report = BenchmarkReport(
         "stalled", {"nodes": options.nodes, "connections": options.connections, "rounds": options.rounds}
     )

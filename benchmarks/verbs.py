@@ -57,7 +57,7 @@ def serving(nodes: int, pods: int, *more: str) -> Iterator[Server]:
 
 
 def measure(options: argparse.Namespace) -> BenchmarkReport:
-    """Measure every case of a size in turn, round by round."""
+    """Measure every kind of request, for each number of nodes, once per round, and return the report."""
     setup = {"nodes": options.nodes, "pods": options.pods, "rounds": options.rounds, "calls": CALLS}
     report = BenchmarkReport("verbs", setup)
     for nodes in options.nodes:
@@ -74,7 +74,9 @@ def measure(options: argparse.Namespace) -> BenchmarkReport:
 
 
 def cases_of(nodes: int) -> dict[str, tuple[str, bytes]]:
-    """Return path and body of every case, with all nodes' names."""
+    """Return the requests to measure: URL path and body by the request's name. Each body names all nodes of the
+    cluster.
+    """
     names = [scenes.name_of(number) for number in range(nodes)]
     cases = filters(names)
     binding = {"PodName": "stranger", "PodNamespace": "team", "PodUID": "uid-stranger", "Node": names[-1]}
@@ -86,7 +88,10 @@ def cases_of(nodes: int) -> dict[str, tuple[str, bytes]]:
 
 
 def filters(names: list[str]) -> dict[str, tuple[str, bytes]]:
-    """Return the cases of filter, and the echo of the first one's body."""
+    """Return the filter requests to measure: URL path and body by the request's name.
+
+    They are for a planned, a refused and a foreign pod; ``echo`` has the body of the first.
+    """
     ours = args_of(pod_of("planned-ps-0", "planned", "kohort"), names)
     refused = args_of(pod_of("refused-ps-0", "refused", "kohort"), names)
     other = args_of(pod_of("stranger", "", "default-scheduler"), names)
@@ -99,7 +104,9 @@ def filters(names: list[str]) -> dict[str, tuple[str, bytes]]:
 
 
 def args_of(pod: Json, names: list[str]) -> bytes:
-    """Return the extender arguments as Go encodes them, without blanks."""
+    """Return the body of a filter or prioritize request for this pod and these nodes, as Go encodes it: JSON without
+    blanks.
+    """
     return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
 
 

@@ -38,11 +38,11 @@ class BindsAll(Unasked):
     """An API server that accepts every binding at once and has nothing to watch."""
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
-        """Return success."""
+        """Return the outcome Done, without doing anything."""
         return Done({})
 
     async def get(self, ref: Ref) -> Json | None:
-        """Return nothing."""
+        """Return None, as if no object existed."""
         return None
 
 

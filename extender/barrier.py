@@ -28,14 +28,14 @@ from policy.placement.eligible import sends_all
 
 BOUND = ""
 UNKNOWN_OUTCOME = (
-    "kohort: the API server's answer to the binding was lost; the pod's reservation stays until it is known"
+    "kohort: the API server's answer to the binding was lost; Kohort keeps the pod's room until it knows the outcome"
 )
 # An API server may still carry out a request for this many seconds after its client has given up.
 LATE_SECONDS = 10.0
 # These are the first and the longest pause, in seconds, between two reads of a pod whose binding has no known outcome.
 LOOK_SECONDS = (0.5, 4.0)
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
-SUPERSEDED = "kohort: a later bind call for the same pod replaced this one"
+SUPERSEDED = "kohort: a later bind call for the same pod has replaced this one; nothing needs to be done"
 _log = logging.getLogger(__name__)
 
 
@@ -214,7 +214,9 @@ class Barrier:
         except Exception as error:
             # The error does not tell whether the API server made the binding, and the held bind call must still get an
             # answer.
-            _log.exception("a binding failed with an unexpected error; its outcome is looked up")
+            _log.exception(
+                "a binding failed with an unexpected error; whether it was made is looked up; please report this error"
+            )
             outcome = Unknown(type(error).__name__)
         self._observe(type(outcome).__name__.lower())
         self._binding_ended(asyncio.current_task())
@@ -286,8 +288,10 @@ class Barrier:
                 return
 
     def _is_too_late_to_land(self, uid: str) -> bool:
-        """Tell whether the API server can no longer carry out any binding of the pod whose answer was lost, and no
-        other binding of the pod is in flight.
+        """Tell whether no binding of the pod can be made any more.
+
+        This is true if the last binding whose answer was lost is so old that the API server no longer carries it out,
+        and no other binding of the pod is in flight.
         """
         over = self._ledger.clock.monotonic() - self._lost[uid].at >= LATE_SECONDS
         return over and uid not in self._in_flight.values()

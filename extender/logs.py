@@ -20,8 +20,8 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-LINES: Final = 10_000  # LINES is the largest number of lines that wait to be written; further lines are dropped
-# the process waits at its end for at most this many seconds until the queued lines are written
+LINES: Final = 10_000  # LINES is the largest number of lines that wait to be written; further lines are dropped.
+# At its end the process waits at most this many seconds until the queued lines are written.
 FLUSH_SECONDS: Final = 1.0
 _LONGEST_TEXT: Final = 4096
 _current: Pipe | None = None

@@ -278,9 +278,10 @@ def _suspend_order(job: Job, *, suspend: bool, servers: int | None = None) -> Su
 
 
 def _releases(snapshot: Snapshot, job: Job, gang: Gang) -> Iterator[PodOrder]:
-    """Yield orders to delete bound pods: all of a gang that is released or paused, or ps beyond the given number.
+    """Yield orders to delete bound pods: all pods of a gang that is released or paused, or else its surplus ps.
 
-    The pods of a job that its user has suspended are left to its operator.
+    A ps is surplus if its index is beyond the number of ps that the policy has given the job. The pods of a job that
+    its user has suspended are left to its operator.
     """
     whole = _ours_to_delete(job, gang)
     if whole or (queued(job) and gang.ps is not None and gang.state in ADMITTED):

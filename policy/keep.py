@@ -88,7 +88,11 @@ def _write(draft: Draft, policy: Policy, memory: Mapping[str, object]) -> None:
 
 
 def write_memory(uid: str, parts: Parts) -> str:
-    """Return the annotation's value. It has the job's uid, because users copy objects with their annotations."""
+    """Return the text of the annotation that keeps the policy's memory of a job on the job object.
+
+    ``parts``: the memory, a mapping from the system's name to values of JSON's types. The text has the job's uid,
+    because users copy objects with their annotations.
+    """
     return json.dumps({"v": FORMAT, "job": uid, **parts}, separators=(",", ":"), sort_keys=True)
 
 

@@ -47,7 +47,8 @@ def step(
         effects += heed_refused(draft, now, gives_back=policy.base.grows)
     effects += settle(draft, now)
     if deciding:
-        # Plans whose room is taken are given up once more, because settle may have ended waits for room.
+        # The first call left out plans that wait for room. Settle may have ended such a wait, so that the room of the
+        # plan must be checked now.
         effects += give_up_taken(draft, now)
         effects += report_preempted(draft)
         effects += repair(draft, now, gives_back=policy.base.grows)

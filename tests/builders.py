@@ -155,7 +155,7 @@ class World:
     effects: list[Effect] = field(default_factory=list)
     checked: bool = True
 
-    # -- facts ------------------------------------------------------------------------------------
+    # -- The methods below make facts known. ------------------------------------------------------
 
     def rules(self, **changes: object) -> World:
         self.snapshot = replace(self.snapshot, rules=replace(self.snapshot.rules, **changes))  # type: ignore[arg-type]
@@ -218,7 +218,7 @@ class World:
         self.now += seconds
         return self.do(Tick())
 
-    # -- what kube-scheduler and the API server do ----------------------------------------------------
+    # -- The methods below do what kube-scheduler and the API server do. ------------------------------
 
     def hold(self, uid: str, where: str | None = None) -> tuple[Effect, ...]:
         """Let kube-scheduler call bind for the pod, on its planned node unless ``where`` is given."""
@@ -276,7 +276,7 @@ class World:
         this = self.snapshot.jobs[uid]
         return self.do(*events, JobSeen(replace(this, finished=True, version=this.version + 1)))
 
-    # -- questions ----------------------------------------------------------------------------------
+    # -- The methods below return parts of the snapshot. --------------------------------------------
 
     def gang(self, name: str) -> Gang:
         return self.snapshot.gang(f"job-{name}")

@@ -32,7 +32,7 @@ RIGHT: Final = f"{VERB} {RESOURCE}.{GROUP}"
 
 
 class Rule(Enum):
-    """How a route prevents the caller from reading what it has no right to; each value says it in words."""
+    """How a route keeps from the caller what the caller may not read. The value of each member says it in words."""
 
     OPEN = "the answer says nothing about the cluster, so no token is needed"
     FILTERED = "the answer has only what belongs to namespaces that the caller may read"

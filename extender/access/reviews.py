@@ -44,7 +44,7 @@ class ReviewsAccess(Protocol):
 
 
 class Reviewer(ReviewsTokens, ReviewsAccess, Protocol):
-    """A client that can send both reviews."""
+    """A client that can send a TokenReview and a SubjectAccessReview."""
 
 
 class UnansweredError(Exception):
@@ -52,7 +52,7 @@ class UnansweredError(Exception):
 
 
 class BusyError(Exception):
-    """The review was not sent, because too many others wait to be sent already."""
+    """The review was not sent, because too many other reviews wait to be sent already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,9 @@ def _harmless(text: str) -> str:
 
 
 class Commands(TyperGroup):
-    """The root command. It adds the value that the user gave to Typer's error messages, which omit it."""
+    """The root command. It adds the wrong value that the user gave to the error messages, because Typer's messages omit
+    it.
+    """
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the options that stand before the command's name; a wrong value is shown in the error."""

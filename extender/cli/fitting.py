@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 GAP: Final = 2
-EASY: Final = 20  # a column is not made narrower than so many characters while another column can be left out instead
+EASY: Final = 20  # a column is not made narrower than this many characters while another column can be left out instead
 
 
 @dataclass(frozen=True, slots=True)

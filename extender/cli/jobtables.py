@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -16,14 +15,15 @@ from extender.present.views.decisions import StepView
 from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import JobDetail, JobView
 from policy.answers.explanation import NodeRoom
+from policy.cluster.reasons import without_advice
 from policy.cluster.words import and_more, counted
 
 CLOSEST_NODES: Final = 20
 MOST_AHEAD: Final = 10
 MOST_MEMBERS: Final = 20
 MOST_STEPS: Final = 10
-HELPS: Final = "what helps"  # this word stands before the general advice for the reason
-# This word stands before a change that would let the job start, as a trial on a copy of the state has shown.
+HELPS: Final = "what helps"  # HELPS is the heading of the general advice for the reason why a job waits.
+# ADMITS is the heading of a change that would let the job start, as a trial on a copy of the state has shown.
 ADMITS: Final = "would admit"
 WIDE: Final = "-o wide"
 
@@ -103,11 +103,6 @@ def _reason(job: JobView) -> Iterator[tuple[str, str]]:
         yield "detail", job.waits.detail
     for one in job.refused:
         yield "refused", one.text
-
-
-def without_advice(said: str) -> str:
-    """Return the text without its advice to call ``kohort explain``, which the answer of that command does not need."""
-    return re.sub(r"; kohort explain [^;]*$", "", said)
 
 
 def _members(job: JobDetail, most: int | None = None) -> Iterator[RenderableType]:

@@ -81,7 +81,7 @@ def allow_descriptors(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
     except (OSError, ValueError) as error:
-        structlog.get_logger("kohort").warning(f"the limit on open files stays at {soft}: {error}")
+        structlog.get_logger("kohort").warning(f"the limit on open files cannot be raised and stays at {soft}: {error}")
     room = soft - OTHER_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and connections > room:
         structlog.get_logger("kohort").warning(

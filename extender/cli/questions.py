@@ -203,7 +203,7 @@ def explain(asked: Asked, job: JobArgument) -> None:
     show(lambda: _ask(asked, path, {"unblock": "true"}, ExplainView), jobtables.explain, asked)
 
 
-# -- asking ----------------------------------------------------------------------------------
+# -- The functions below send the questions and select what is shown. --------------------------------
 
 
 def _ask(asked: Asked, path: str, query: Mapping[str, str], view: type[_View]) -> _View:

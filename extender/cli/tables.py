@@ -110,7 +110,9 @@ def queue(view: QueueView, *, wide: bool = False, within: str = "") -> Renderabl
 
 
 def _below(view: QueueView) -> Iterator[RenderableType]:
-    """Yield the tables that follow the queue: unplaced members, malformed jobs, and room that finished jobs hold."""
+    """Yield the tables that are printed below the queue: unplaced members, malformed jobs, and room that pods of
+    finished jobs hold.
+    """
     yield from _unplaced(view.unplaced)
     yield from _invalid(view.invalid)
     yield from _held(view.held)
@@ -250,7 +252,7 @@ def _decision(entry: DecisionView, *, wide: bool) -> tuple[str, ...]:
 
 
 def decision_line(entry: DecisionView, *, wide: bool) -> Text:
-    """Return one decision as a line, without a table around it."""
+    """Return one decision as a line of text: the cells of its row in the table, separated by spaces."""
     return text("  ".join(_decision(entry, wide=wide)))
 
 
@@ -312,7 +314,7 @@ def _why_changed(job: ChangedJobView) -> str:
         lost = sum(job.before.nodes.values()) - sum(job.after.nodes.values())
         return f"{counted(lost, 'member')} without a node" if lost > 0 else "-"
     told, ahead = why(job.after.waits), job.after.ahead
-    # If this is so, the text of `why` has named the job ahead already.
+    # The job ahead is not added to the text if `why` has named the same job in it already.
     named = job.after.waits is not None and job.after.waits.behind == ahead
     return f"{told}, directly behind {ahead}" if ahead and not named else told
 

@@ -13,9 +13,9 @@ from extender.present.views.cluster import NodesView, NodeView
 from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView
 from policy.cluster.words import and_more, counted
 
-BAR = 24  # a full bar has so many characters
-MOST = 20  # each part shows at most so many rows
-BARS = ("", "WORKERS", "NEEDS")  # these columns are left out on a narrow terminal, in this order
+BAR = 24  # BAR is the number of characters of a bar that stands for all of a node's cpu or all of a job's workers.
+MOST = 20  # MOST is the largest number of rows in each table of the view.
+BARS = ("", "WORKERS", "NEEDS")  # BARS are the heads of columns that are left out on a narrow terminal, in this order.
 
 
 class TopView(View):
@@ -55,9 +55,10 @@ def draw(view: TopView, *, wide: bool = False) -> RenderableType:
 
 
 def _part(heads: Sequence[str], rows: Sequence[Sequence[str]], most: int | None) -> list[RenderableType]:
-    """Return a table of at most ``most`` rows (None: all), and a line that counts the rows that are left out.
+    """Return a blank line, a table of at most ``most`` rows (None: all), and a line that counts the rows that are left
+    out.
 
-    The list is empty if there are no rows.
+    The result is an empty list if there are no rows.
     """
     return [text(""), table(heads, rows[:most], BARS), *_more(len(rows), most)] if rows else []
 

@@ -34,15 +34,17 @@ MOST_DIGITS: Final = 10  # the service refuses a number of nodes with so many di
 def manifest(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the job in the file ("-": standard input), and a label for each other object, such as "Service mnist".
 
-    If the file has several documents or a list of objects, the job is the one object whose kind Kohort schedules. Raise
-    CliError where the file cannot be read or does not have exactly one job.
+    If the file has several documents or a list of objects, the job is the one object whose apiVersion and kind Kohort
+    schedules, or else the one whose kind it schedules, because the service says what is wrong with the apiVersion.
+    Raise CliError where the file cannot be read or does not have exactly one job.
     """
     named = [_mapping(file, item) for document in _documents(file) for item in _items(document)]
     if any(_is_list(item) for item in named):
         raise CliError(f"-f: {file}: holds a list within a list; allowed: {ONE}, or a list of objects", 2)
     if len(named) == 1:
         return named[0], ()  # a single object is sent even if it is no job, because the service says what is wrong
-    jobs = [item for item in named if item.get("kind") in KINDS]
+    alike = [item for item in named if item.get("kind") in KINDS]
+    jobs = [item for item in alike if item.get("apiVersion") == KINDS[item["kind"]].resource.api_version] or alike
     if len(jobs) != 1:
         held = ", ".join(map(_label, jobs or named)) or "nothing"
         what = f"{len(jobs)} jobs" if jobs else "no job"

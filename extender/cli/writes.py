@@ -112,7 +112,7 @@ def resume(asked: Asked, job: JobArgument, kind: KindOption = None) -> None:
     _report(asked, job, kind, lambda found: suspension(found, on=False))
 
 
-# -- what is changed -----------------------------------------------------------------------------
+# -- The functions below make the patches. -----------------------------------------------------------
 
 
 def scaling(found: FoundJob, workers: int, scheduler_name: str) -> Change:
@@ -198,7 +198,7 @@ def _written(found: FoundJob, field: str, before: Any, after: Any) -> WriteResul
     return WriteResult(found.ref.namespace, found.ref.name, found.kind.kind, field, before, after, note)
 
 
-# -- reading and writing -------------------------------------------------------------------------
+# -- The functions below read the job and write the patches. -----------------------------------------
 
 
 def _report(asked: Asked, job: str, kind: str | None, change: Callable[[FoundJob], Change]) -> None:
@@ -248,7 +248,9 @@ async def _patched(api: KubeApi, found: FoundJob, patch: Mapping[str, Any]) -> b
         )
     if isinstance(outcome, Refused) and not outcome.outdated:
         helps = (
-            f"; ask for the right to patch {found.ref.resource}" if outcome.status == 403 else "; correct what it names"
+            f"; ask for the right to patch {found.ref.resource}"
+            if outcome.status == 403 and not outcome.denied
+            else "; correct what it names"
         )
         raise CliError(f"the API server refuses: {outcome.message or outcome.reason}{helps}")
     return not isinstance(outcome, Refused)

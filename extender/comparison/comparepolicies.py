@@ -67,7 +67,8 @@ def _steps(file: Path) -> int:
         return sum(1 for line in lines if line.endswith(b"\n")) - 1
 
 
-MOMENTS: Final = 240  # this many samples of the load are taken in each run; more would not be visible in a chart
+# The load is sampled this many times in each replay or simulation; more samples would not be visible in a chart.
+MOMENTS: Final = 240
 MOST_DIFFERENCES: Final = 200
 # at least this much recorded time passes between two counts of the work that each job has done
 LOOK_SECONDS: Final = 1.0
@@ -121,8 +122,8 @@ def compare(recording: Recording, other: Policy, in_time: InTime) -> ComparisonV
 
 
 class _Look(NamedTuple):
-    """The load at one time of a run. ``started`` and ``ended``: how many jobs have started and ended since the run
-    began.
+    """The load at one time of a replay or simulation. ``started`` and ``ended``: how many jobs have started and ended
+    since it began.
     """
 
     load: LoadView
@@ -153,7 +154,11 @@ class _Replay:
         self._started = 0
 
     def go(self, hours: Hours, in_time: Callable[[], bool]) -> Hours:
-        """Replay as much of ``hours`` as there is time for, and return the part of ``hours`` that was replayed."""
+        """Replay the recorded steps as long as there is time. Return those that were replayed.
+
+        ``hours``: the recorded steps, in portions of equal length in time. ``in_time``: tells whether there is time
+        left.
+        """
         for number, (moment, batch) in enumerate(hours, 1):
             for recorded in batch:
                 self._take(recorded)
@@ -175,10 +180,10 @@ class _Replay:
         self.differences.extend(found)
 
     def rerun_under(self, policies: Sequence[Policy], hours: Hours, in_time: Callable[[], bool]) -> list[list[_Look]]:
-        """Simulate the same hours under each of these policies, as far as there is time.
+        """Simulate the recorded hours once under each of these policies, as long as there is time.
 
-        The simulations advance together, so that all reach the same time. Return for each policy the samples of its
-        load over time.
+        ``hours``: the recorded steps, whose events (such as new jobs) are simulated. The simulations advance together,
+        so that all reach the same time. Return for each policy the samples of its load over time.
         """
         reruns = [self._rerun(policy) for policy in policies]
         looks = [list[_Look]() for _ in reruns]

@@ -21,10 +21,10 @@ from extender.present.views.comparison import ComparisonView
 from extender.state.ledger import Ledger
 from policy.systems import make_policy
 
-KEPT: Final = 16  # KEPT is the largest number of answers that are kept
-LEAST_REST: Final = 30.0  # an answer is good for at least this many seconds
-# A comparison that is requested continually may run for at most this share of the time; the answer is kept long enough
-# for that.
+KEPT: Final = 16  # KEPT is the largest number of answers that are kept.
+LEAST_REST: Final = 30.0  # LEAST_REST is the least number of seconds for which an answer is good.
+# A comparison that is requested continually may run for at most SHARE of the time. Its answer is kept long enough for
+# that.
 SHARE: Final = 0.25
 # A process that exceeds its allowed time by this many seconds is ended. Beside a busy service its start alone takes
 # half a minute.
@@ -142,6 +142,8 @@ async def _process(request: ComparisonRequest) -> ComparisonAnswer:
             process.kill()
         await process.wait()
     if process.returncode:
-        _log.warning("the comparing process failed: %s", complaint.decode(errors="replace")[-2000:])
-        raise ComparisonError(f"comparing ended with status {process.returncode}; see the service's log for the error")
+        _log.warning("the process that compares policies failed: %s", complaint.decode(errors="replace")[-2000:])
+        raise ComparisonError(
+            f"the process that compares ended with status {process.returncode}; see the service's log for its error"
+        )
     return ComparisonAnswer.model_validate_json(printed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -59,7 +60,7 @@ def _broken_rebalance(settings: Settings) -> list[str]:
 def _broken_parameters(settings: Settings) -> Iterator[str]:
     of_base = sorted(name for name in settings.parameters if "." not in name)
     if of_base and settings.policy_parameters is not settings.parameters:
-        yield f"parameters: {', '.join(of_base)} is not allowed; allowed: nothing, the policy kod2 has the section kod2"
+        yield f"parameters: {', '.join(of_base)} is not allowed with policy: kod2; set it in the section kod2"
         return
     try:
         make_policy(settings.system, **settings.policy_parameters)
@@ -99,9 +100,11 @@ def _broken_times(settings: Settings) -> Iterator[str]:
     )
     spare = settings.server.connections - settings.server.reserved_connections
     if barrier.http_timeout_seconds >= least_timeout and settings.largest_gang < 1 <= spare:
+        patches, least = settings.controller.patches_per_second, math.ceil(1000 / barrier.hold_seconds) / 1000
         yield (
-            f"scheduler.pods_per_second: {scheduler.pods_per_second:g} schedules no pod while a bind may be held "
-            f"({barrier.hold_seconds:g} s), so no gang could ever start; allowed: a product of at least 1"
+            f"scheduler.pods_per_second: {scheduler.pods_per_second:g}, controller.patches_per_second: {patches:g}: "
+            f"the lower rate lets no pod be scheduled while a bind may be held ({barrier.hold_seconds:g} s), so no "
+            f"gang could ever start; allowed: at least {least:g} for both"
         )
 
 

@@ -24,7 +24,7 @@ from extender.config.plainyaml import YamlError, parse_yaml, read_yaml, texts_in
 from extender.config.settings import DELIMITER, PREFIX, Settings
 
 CONFIG_VARIABLE: Final = "KOHORT_CONFIG"
-ENTRY: Final = "kohort.yaml"  # a ConfigMap holds the settings under this key
+ENTRY: Final = "kohort.yaml"  # ENTRY is the key under which a ConfigMap holds the settings.
 # These variables begin like settings but are none: KOHORT_CONFIG, variables of our tests and tools and of the command
 # line, and variables that Kubernetes sets in every container of a namespace with a Service named kohort or kohort-...
 NOT_A_SETTING: Final = re.compile(

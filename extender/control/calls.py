@@ -231,7 +231,7 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
 async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
     if kind is None or kind.scale:
-        return Refused(0, "NoObject", f"jobs of kind {order.kind} have no annotations for reports")
+        return Refused(0, "NoObject", f"Kohort keeps no annotations on jobs of kind {order.kind}")
     written = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
     return await _patch_job(api, order, kind, {"metadata": {"annotations": {**written, **_by(leader)}}})
 
@@ -293,7 +293,7 @@ async def _ungate(api: Api, order: PodOrder) -> Outcome:
     except ClusterError as error:
         return Unknown(str(error))
     if pod is None or pod.get("metadata", {}).get("uid") != order.uid:
-        return Refused(404, "NotFound", "the pod is gone")
+        return Refused(404, "NotFound", "the pod no longer exists")
     index = _index(pod)
     if index is None:
         return Done(pod)
@@ -317,7 +317,7 @@ async def _mark_scheduled(api: Api, order: PodOrder) -> Outcome:
     except ClusterError as error:
         return Unknown(str(error))
     if pod is None or text(part(pod, "metadata"), "uid") != order.uid:
-        return Refused(404, "NotFound", "the pod is gone")
+        return Refused(404, "NotFound", "the pod no longer exists")
     for index, found in enumerate(listed(part(pod, "status"), "conditions")):
         if text(found, "type") == SCHEDULED and text(found, "status") == "False":
             kept = {key: value for key, value in found.items() if key not in ("reason", "message")}

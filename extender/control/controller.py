@@ -41,13 +41,17 @@ from extender.observe.controllermetrics import ControllerMetrics
 from extender.observe.health import Check, Heartbeat, Readiness
 from extender.present.views.orders import DesiredView
 
-AT_ONCE: Final = 32  # at most so many calls are under way at the same time
-BREATH_SECONDS: Final = 0.05  # so long is the pause between two polls, so that one answer covers a burst of changes
-SETTLE_SECONDS: Final = 2.0  # by then the extender's watch must have shown what was written
-GATE_CHECK_SECONDS: Final = 30.0  # the gate is checked this often, because an administrator may have switched it
-RETRY_SECONDS: Final = (1.0, 30.0)  # these are the first and the longest pause after a refused write
-# These are the first and the longest pause while the extender does not answer. They are short, because polling over
-# loopback costs nothing, and a controller should not wait long for an extender that has just started.
+AT_ONCE: Final = 32  # AT_ONCE is the largest number of API calls that are under way at the same time.
+# BREATH_SECONDS is the pause between two polls of the extender. Because of the pause, one answer covers a burst of
+# changes.
+BREATH_SECONDS: Final = 0.05
+# A write is not repeated for SETTLE_SECONDS, within which the extender's watch must have shown it.
+SETTLE_SECONDS: Final = 2.0
+# GATE_CHECK_SECONDS is the interval at which the gate is checked, because an administrator may have switched it.
+GATE_CHECK_SECONDS: Final = 30.0
+RETRY_SECONDS: Final = (1.0, 30.0)  # RETRY_SECONDS are the first and the longest pause after a refused write.
+# UNREACHABLE_SECONDS are the first and the longest pause while the extender does not answer. They are short, because
+# polling over loopback costs nothing, and a controller should not wait long for an extender that has just started.
 UNREACHABLE_SECONDS: Final = (0.25, 2.0)
 SILENT_SECONDS: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -101,7 +105,7 @@ class Controller:
         self._holds: dict[Key, Hold] = {}
         self._under_way: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._wake_up = asyncio.Event()  # is set when a call may have become due
+        self._wake_up = asyncio.Event()  # _wake_up is set when a call may have become due
         self._failures = 0
         seconds = settings.controller.request_timeout_seconds
         self._refusal_reports = RefusalReports(post, seconds, clock, lease)
@@ -128,16 +132,18 @@ class Controller:
             self._refusal_reports.resend()
 
     def readiness(self) -> Readiness:
-        """Return the checks of the controller's ``/readyz``.
+        """Return the results of the health checks that the controller's ``/readyz`` shows.
 
         A controller is ready if its extender has answered in the last 10 s, whether or not this replica leads.
         """
         heard = self.extender.heard and self.extender.age <= SILENT_SECONDS
-        detail = "" if heard else f"not heard from for {self.extender.age:.0f} s at {self._settings.service_url}"
-        leading = "yes" if self._lease.leading() else "no: nothing is written"
+        detail = (
+            "" if heard else f"no answer for {self.extender.age:.0f} s from {self._settings.service_url}; see its log"
+        )
+        leading = "yes" if self._lease.leading() else "no: another replica leads, and this one writes nothing"
         return Readiness((Check("extender", heard, detail), Check("leading", True, leading)))
 
-    # -- the desired state ------------------------------------------------------------------------
+    # -- The methods below read the desired state. ---------------------------------------------------
 
     async def _follow(self) -> None:
         """Poll the extender for the desired state until cancelled; each answer replaces the earlier wanted calls."""
@@ -203,7 +209,7 @@ class Controller:
         holds = hold is not None and hold.until > now and (hold.call == call or not hold.only_equal)
         return hold if holds else None
 
-    # -- writes ----------------------------------------------------------------------------------
+    # -- The methods below make the calls that write. ------------------------------------------------
 
     async def _work(self) -> None:
         """Start the wanted calls in order, at most `AT_ONCE` at a time; look again when a held call may be due."""
@@ -288,7 +294,7 @@ class Controller:
             self._holds[key(call)] = Hold(call, now + SETTLE_SECONDS, only_equal=True)
         else:
             if not refusals:
-                _log.warning("a write failed and is tried again later: %s: %s", call, outcome)
+                _log.warning("a write to the API server failed and is tried again later: %s: %s", call, outcome)
             pause = self._backoff(RETRY_SECONDS, refusals)
             self._holds[key(call)] = Hold(call, now + pause, only_equal=False, refusals=refusals + 1)
 

@@ -33,7 +33,9 @@ def http_fetch(client: httpx.AsyncClient) -> Fetch:
         except httpx.HTTPError as error:
             raise ExtenderError(f"{type(error).__name__} at {client.base_url}: {error}") from error
         if answer.status_code != httpx.codes.OK:
-            raise ExtenderError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
+            raise ExtenderError(
+                f"the extender at {client.base_url} answers with status {answer.status_code}: {answer.text[:200]}"
+            )
         return answer.content
 
     return fetch
@@ -49,7 +51,9 @@ def http_post(client: httpx.AsyncClient) -> Post:
         except httpx.HTTPError as error:
             raise ExtenderError(f"{type(error).__name__} at {client.base_url}: {error}") from error
         if not answer.is_success:
-            raise ExtenderError(f"{client.base_url} answers {answer.status_code}: {answer.text[:200]}")
+            raise ExtenderError(
+                f"the extender at {client.base_url} answers with status {answer.status_code}: {answer.text[:200]}"
+            )
 
     return post
 

@@ -25,13 +25,15 @@ from extender.present.views.explain import ExplainView
 from extender.present.views.jobs import QueuedJob, QueueView
 from policy.answers.explanation import ProvedChange
 
-LOOK_SECONDS: Final = 10.0  # the queue is read every so many seconds
-# If more jobs wait, no Event has suggestions, because the extender would take too long to compute them.
+LOOK_SECONDS: Final = 10.0  # The queue is read every LOOK_SECONDS.
+# If more than SHORT_QUEUE jobs wait, no Event has suggestions, because the extender would take too long to compute
+# them.
 SHORT_QUEUE: Final = 20
 # Decisions of so many seconds before the first read get an Event too, because the controller may not have run yet.
 MISSED_SECONDS: Final = 60.0
-MISSED: Final = 100  # at most so many decisions from before the first read get an Event, because Events delay writes
-# The first jobs of the queue, so many, get suggestions of what would admit them. Each takes dozens of trial decisions.
+# At most MISSED decisions from before the first read get an Event, because writing Events delays other writes.
+MISSED: Final = 100
+# The first SUGGESTED jobs of the queue get suggestions of what would admit them. Each takes dozens of trial decisions.
 SUGGESTED: Final = 5
 
 Event = dict[str, Any]

@@ -32,4 +32,6 @@ def read_view(kind: type[View], body: bytes) -> View:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        raise ExtenderError(f"the extender's answer is not a {kind.__name__}: {error.errors()[0]['msg']}") from None
+        raise ExtenderError(
+            f"the extender's answer is not a {kind.__name__} of this version: {error.errors()[0]['msg']}"
+        ) from None

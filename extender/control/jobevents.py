@@ -20,10 +20,11 @@ from extender.present.views.decisions import DecisionView
 from extender.present.views.jobs import QueuedJob, QueueView
 from policy.answers.explain import MENDS
 from policy.answers.explanation import ProvedChange
-from policy.cluster.reasons import Reason
+from policy.cluster.reasons import Reason, without_advice
 
 CONTROLLER: Final = "kohort.dev/controller"
-FIRST_SECONDS: Final = 20.0  # a job gets its first Event after waiting for this long, because many jobs start sooner
+# A job gets its first Event after waiting for FIRST_SECONDS, because many jobs start sooner.
+FIRST_SECONDS: Final = 20.0
 # If the reason of a waiting job changes, its next Event comes at least so many seconds after the last one.
 CHANGED_SECONDS: Final = 600.0
 # If the reason stays the same, the Event is written again after so long, because the API server deletes it after an
@@ -47,7 +48,7 @@ class DecisionEvents:
         self._instance = instance
         self._host = host
         self._quota = quota
-        self._refused: tuple[int, str] = (0, "")  # holds the step and the job of the last refused write
+        self._refused: tuple[int, str] = (0, "")  # _refused holds the step and the job of the last refused write
 
     def events_of(self, decisions: Sequence[DecisionView]) -> Iterator[dict[str, Any]]:
         """Yield the Events for these decisions, oldest first; a decision about a deleted job gets none."""
@@ -132,7 +133,7 @@ class WaitingEvents:
         return _event(job, name, now, self._host, "Wait", reasons.QUEUED, _note(job, changes))
 
     def starving(self, queue: QueueView, now: float) -> Iterator[dict[str, Any]]:
-        """Yield an Event for each job that has begun to starve since the last call.
+        """Yield an Event for each waiting job that has begun to starve since the last call of this method.
 
         ``now``: seconds since the epoch.
         """
@@ -142,7 +143,7 @@ class WaitingEvents:
                 if not self._quota.take(job.uid, now):
                     continue
                 name = _once(job, "starves")
-                rank = "now goes before all others, whatever its weight"
+                rank = "now comes first in the queue, whatever its weight"
                 note = f"has waited for {job.waited_seconds:.0f} s and {rank}; {job.waits.detail}"
                 yield _event(job, name, now, self._host, "Wait", reasons.STARVING, note.rstrip("; "))
 
@@ -162,7 +163,7 @@ def _note(job: QueuedJob, changes: Sequence[ProvedChange]) -> str:
     """
     waits = job.waits
     advice = MENDS.get(Reason(waits.reason), "") if waits.reason in {reason.value for reason in Reason} else ""
-    said = [f"position {job.position} in the queue", waits.text.removeprefix("kohort: "), waits.detail]
+    said = [f"position {job.position} in the queue", without_advice(waits.text).removeprefix("kohort: "), waits.detail]
     said += [one.text for one in job.refused[:NAMED_CHANGES]]
     if changes:
         proved = sorted(changes, key=lambda one: one.kind.only_waits)[:NAMED_CHANGES]

@@ -110,8 +110,10 @@ def _is_lasting(call: Call, outcome: Refused | Unknown) -> bool:
     """Tell whether the API server would refuse the same write again.
 
     It may accept the write later after a conflict, a refusal for a PodDisruptionBudget, an expired credential or a lost
-    answer.
+    answer. It would deny it again if admission has denied it, whatever the status of that denial.
     """
+    if isinstance(outcome, Refused) and outcome.denied:
+        return True
     if not isinstance(outcome, Refused) or (outcome.outdated and not isinstance(call, SetGate)):
         return False
     return 400 <= outcome.status < 500 and outcome.status not in (401, 429)

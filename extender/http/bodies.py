@@ -55,8 +55,8 @@ class BodyLimit:
     async def _gather(self, receive: Receive, held: contextlib.AsyncExitStack) -> bytes | bool | None:
         """Return the body; None if it is too long, False if the client disconnected.
 
-        Reading a large body waits until fewer than `LARGE_AT_ONCE` large bodies are in memory; ``held`` ends this
-        body's share when the request has been answered.
+        The rest of a large body is read once fewer than `LARGE_AT_ONCE` large bodies are in memory. held: an exit stack
+        that the caller closes when the request has been answered; then this body no longer counts as in memory.
         """
         parts: list[bytes] = []
         length, is_large = 0, False

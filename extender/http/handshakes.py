@@ -60,7 +60,7 @@ class Handshakes:
             except ConnectionError:
                 continue  # the error means that the client has already disconnected
             except OSError as error:
-                _log.warning("no connection can be accepted now; it is tried again: %s", error)
+                _log.warning("the listener cannot accept connections now and tries again in a moment: %s", error)
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
             if len(self._running) >= self._most:

@@ -15,8 +15,8 @@ from extender.http.handshakes import MOST as MOST_HANDSHAKES
 class Limits:
     """Limits of one listener; times in seconds."""
 
-    body_bytes: int = 3 * 1024 * 1024  # the limit equals MaxRequestBodyBytes, the API server's own limit
-    # the limit counts all bytes of a request outside its body: head, chunk sizes, trailers
+    body_bytes: int = 3 * 1024 * 1024  # body_bytes equals MaxRequestBodyBytes, the API server's own limit.
+    # header_bytes limits all bytes of a request outside its body: head, chunk sizes, trailers.
     header_bytes: int = 64 * 1024
     header_seconds: float = 5.0
     body_seconds: float = 5.0

@@ -38,8 +38,8 @@ class LimitedProtocol(HttpToolsProtocol):
     limits: ClassVar[Limits]
     guards: ClassVar[tuple[Guard, ...]] = ()
     _deadline: asyncio.TimerHandle | None = None
-    _asked = False  # _asked tells whether a request's head has arrived on this connection
-    _head_bytes = 0  # _head_bytes counts the bytes of the arriving request that are not body
+    _asked = False  # _asked tells whether a request's head has arrived on this connection.
+    _head_bytes = 0  # _head_bytes counts the bytes of the arriving request that are not body.
     # _waiting_since is the loop's time since when the connection is idle, or waits for the rest of a request or for its
     # client to read.
     _waiting_since = 0.0
@@ -54,11 +54,11 @@ class LimitedProtocol(HttpToolsProtocol):
         """
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections and not self._cut_the_longest_waiting():
-            self._turn_away(503, "too many connections")
+            self._turn_away(503, f"all {self.limits.connections} connections of this port are in use; try again later")
             return
         certificate = transport.get_extra_info("peercert") or {} if self.guards else {}
         if why := next(filter(None, (guard(certificate) for guard in self.guards)), ""):
-            _log.warning("a client was refused, because %s", why, extra={"peer": str(self.client)})
+            _log.warning("a client's connection was refused: %s", why, extra={"peer": str(self.client)})
             self.app = forbidden
         # Go opens connections in advance. A connection on which nothing was sent is therefore idle, not slow, and may
         # stay open for ``keep_alive_seconds``.
@@ -79,7 +79,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > self.limits.header_bytes:
-            self._end(431, "the head of the request is too long")
+            self._end(431, f"the head of the request is longer than the allowed {self.limits.header_bytes} bytes")
 
     def on_headers_complete(self) -> None:
         """Have the answer's head and body sent in one write.
@@ -196,7 +196,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         self._deadline = None
-        self._end(408, "the request took too long to arrive")
+        allowed = f"{self.limits.header_seconds:g} s for its head, {self.limits.body_seconds:g} s for its body"
+        self._end(408, f"the request did not arrive in time; allowed: {allowed}")
 
     def _end(self, status: int, why: str) -> None:
         """End the connection, with an error answer unless another answer has begun."""

@@ -139,7 +139,7 @@ class _Server(uvicorn.Server):
         """
         await self.lifespan.startup()
         if self.lifespan.should_exit:
-            raise RuntimeError("the app of a listener did not start")
+            raise RuntimeError("a listener did not start; the log has the error")
         self.servers = [await self._listen(one) for one in sockets or ()]
         self.started = True
 
@@ -201,7 +201,7 @@ def _raise_ended(running: list[asyncio.Task[None]]) -> None:
     for task in running:
         if task.done():
             task.result()
-            raise RuntimeError("a listener ended without being stopped")
+            raise RuntimeError("a listener ended by itself, so the service stops; the log has the error")
 
 
 async def _end(servers: list[_Server], running: list[asyncio.Task[None]]) -> None:

@@ -54,7 +54,10 @@ class RotatingContext(ssl.SSLContext):
                 return
             self._take(stamp)
         except (OSError, ValueError) as error:
-            _log.warning("the new certificates cannot be used, and the former ones stay in force: %s", error)
+            _log.warning(
+                "the new certificate files cannot be used, and the former ones stay in force; correct the files: %s",
+                error,
+            )
         else:
             _log.info("the certificates have changed and were read again")
 
@@ -103,7 +106,10 @@ def only_peers(peers: Iterable[str]) -> Guard:
 
     def guard(certificate: Mapping[str, Any]) -> str:
         names = names_in(certificate)
-        return "" if names & allowed else f"the certificate names {', '.join(sorted(names)) or 'nobody'}"
+        if names & allowed:
+            return ""
+        named = f"its certificate names {', '.join(sorted(names)) or 'nobody'}"
+        return f"{named}; allowed: {', '.join(sorted(allowed))} (server.tls.peers)"
 
     return guard
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 MAX_DEPTH: Final = 64
+TOO_DEEP: Final = f"its values are nested too deeply; allowed: {MAX_DEPTH} levels"
 
 
 class RequestError(Exception):
@@ -44,7 +45,7 @@ def decode(decoder: msgspec.json.Decoder[_T], data: bytes | Raw, field: str) -> 
 
 
 def _refuse(field: str, error: Exception) -> NoReturn:
-    why = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+    why = TOO_DEEP if isinstance(error, RecursionError) else str(error)[:200]
     raise RequestError(field, why) from None
 
 
@@ -54,7 +55,7 @@ def check_text(body: bytes) -> None:
         if not body.isascii():
             body.decode()
     except UnicodeDecodeError:
-        raise RequestError("", "not UTF-8") from None
+        raise RequestError("", "the body is not UTF-8 text") from None
 
 
 def refuse_duplicates(body: bytes) -> None:
@@ -71,7 +72,7 @@ def refuse_duplicates(body: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise RepeatedError("", "a key is repeated in one object")
+        raise RepeatedError("", "a key is repeated in one object of the body")
     return found
 
 
@@ -80,9 +81,9 @@ def strict_dict(raw: bytes, field: str) -> dict[str, Any]:
     value = decode(_ANY, raw, field)
     refuse_duplicates(raw)
     if not isinstance(value, dict):
-        raise RequestError(field, "not an object")
+        raise RequestError(field, "the value is not a JSON object")
     if _depth_exceeds(value, MAX_DEPTH):
-        raise RequestError(field, "nested too deeply")
+        raise RequestError(field, TOO_DEEP)
     return value
 
 

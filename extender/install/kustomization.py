@@ -51,13 +51,17 @@ def _built(folder: Path, objects: list[Json]) -> list[Json]:
     objects = [*objects, *_generated(plan, folder)]
     for patch in plan.get("patches", ()):
         if patch.keys() != {"path"}:
-            raise ManifestError(f"{folder / FILE}: patches: {patch} is not allowed; allowed: path alone")
+            raise ManifestError(
+                f"{folder / FILE}: patches: {patch} is not allowed; allowed: only the key path. `kubectl kustomize` "
+                "knows more"
+            )
         for change in _documents(folder / patch["path"]):
             objects = _patched(objects, change, folder / patch["path"])
     for labels in plan.get("labels", ()):
         if labels.get("includeSelectors") or labels.get("includeTemplates"):
             raise ManifestError(
-                f"{folder / FILE}: labels: selectors and templates are not labelled here; name pairs alone"
+                f"{folder / FILE}: labels: includeSelectors and includeTemplates are not allowed; allowed: only pairs. "
+                "`kubectl kustomize` knows more"
             )
         for one in objects:
             one["metadata"].setdefault("labels", {}).update(labels["pairs"])
@@ -79,7 +83,8 @@ def _config_map(one: Json, shared: Json, folder: Path) -> Json:
     _allow_only(OPTIONS, options := {**shared, **own}, f"{folder / FILE}: generatorOptions")
     if not options.get("disableNameSuffixHash"):
         raise ManifestError(
-            f"{where}: {one.get('name')}: disableNameSuffixHash: true alone is allowed. `kubectl kustomize` knows more"
+            f"{where}: {one.get('name')}: disableNameSuffixHash is not true; allowed: true. `kubectl kustomize` "
+            "knows more"
         )
     pairs = (file.rpartition("=") for file in one.get("files", ()))
     return {
@@ -106,7 +111,7 @@ def _patched(objects: list[Json], change: Json, path: Path) -> list[Json]:
     found = [one for one in objects if _identity(one) == _identity(change)]
     if not found:
         raise ManifestError(
-            f"{path}: {'/'.join(_identity(change))} is none of the objects to change; correct its kind or name"
+            f"{path}: {'/'.join(_identity(change))} patches an object that does not exist; correct its kind or name"
         )
     if change.get("$patch") == "delete":
         return [one for one in objects if one is not found[0]]

@@ -68,7 +68,8 @@ def _without_gate(objects: list[Json]) -> list[Json]:
             item["data"][SETTINGS], found = _GATE.subn("gate: never", item["data"][SETTINGS])
             if found != 1:
                 raise ManifestError(
-                    f"{item['metadata']['name']}: {found} settings gate; allowed: one, to be set to never"
+                    f"ConfigMap {item['metadata']['name']}: {SETTINGS} has the setting gate {found} times; allowed: "
+                    "once"
                 )
     return [item for item in objects if item["kind"] not in GATE_KINDS]
 
@@ -81,7 +82,10 @@ def scheduler_configuration(overlay: str, address: str) -> Json:
     """
     path = _overlay(overlay) / f"{SCHEDULER}.yaml"
     if not path.is_file():
-        raise ManifestError(f"{overlay} has no {path.name}; allowed: shared-scheduler, the one that asks from outside")
+        raise ManifestError(
+            f"OVERLAY: {overlay!r} is not allowed with --scheduler-address; allowed: shared-scheduler, which has "
+            f"{path.name}"
+        )
     if not _is_host(address):
         raise ManifestError(f"--scheduler-address: {address!r} is not allowed; allowed: a host name or an IP address")
     found: Json = yaml.safe_load(path.read_text())
@@ -120,7 +124,7 @@ def _checked(text: str) -> str:
     A vendor's suffix (-eks-1, -gke.2, +k3s1) is ignored, as version.ParseGeneric of k8s.io/apimachinery does. Raise
     ManifestError for any other text and for a version that is too old.
     """
-    found = _VERSION.fullmatch(text)
+    found = _VERSION.fullmatch(text.strip())
     if found is None or int(found["minor"]) < OLDEST_MINOR:
         raise ManifestError(
             f"--kubernetes-version: {text!r} is not allowed; allowed: 1.{OLDEST_MINOR}.Z or newer, as "

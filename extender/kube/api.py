@@ -6,6 +6,7 @@ Objects are plain dicts as JSON gives them; only `translate` and the modules tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
@@ -40,6 +41,12 @@ class Resource:
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
+
+# apiserver/pkg/admission/plugin: webhook/errors/statuserror.go, policy/validating/dispatcher.go and validator.go
+_DENIAL: Final = re.compile(
+    r'admission webhook "[^"]*" denied the request'
+    r"|ValidatingAdmissionPolicy '[^']*'(?: with binding '[^']*')? denied"
+)
 
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
@@ -94,13 +101,23 @@ class Refused:
         return f"{self.reason}: {self.message}" if self.reason and self.message else self.message or self.reason
 
     @property
+    def denied(self) -> bool:
+        """Tell whether an admission webhook or policy has denied the write, by the API server's words.
+
+        A webhook chooses the HTTP status of its denial, so the status does not tell: it may look like a conflict or
+        like an object that is gone.
+        """
+        return _DENIAL.search(self.message) is not None
+
+    @property
     def outdated(self) -> bool:
         """Tell whether the write failed because the object is gone, has changed, or was replaced by another object of
         the same name.
 
         Such a write is not a fault, and must not be repeated.
         """
-        return self.status in (404, 409) or (self.status == 422 and "metadata.uid" in self.message)
+        gone = self.status in (404, 409) or (self.status == 422 and "metadata.uid" in self.message)
+        return gone and not self.denied
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,10 @@ from extender.kube.api import (
 from extender.kube.connection.target import Connection
 from extender.kube.connection.transport import Transport
 
-PAGE: Final = 500  # one list request asks for this many objects, as in client-go
-WRITES_AT_ONCE: Final = 64  # so many writes are sent at the same time; more would only queue in the API server
-READS: Final = 32  # so many connections are kept for reads, besides those for writes; each watch holds one of them
+PAGE: Final = 500  # One list request asks for PAGE objects, as in client-go.
+# At most WRITES_AT_ONCE writes are sent at the same time; more would only queue in the API server.
+WRITES_AT_ONCE: Final = 64
+READS: Final = 32  # READS connections are kept for reads, besides those for writes; each watch holds one of them.
 NO_HEADERS: Final[Mapping[str, str]] = {}
 CONTENT_TYPE: Final = {"json": "application/json-patch+json", "merge": "application/merge-patch+json"}
 
@@ -82,7 +83,7 @@ class KubeApi:
         """Close all connections."""
         await self._transport.close()
 
-    # -- Reads ---------------------------------------------------------------------------------------
+    # -- The methods below read. ---------------------------------------------------------------------
 
     async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         """Yield the pages of one consistent list. Raises ClusterError(410) when its continue token has expired."""
@@ -160,7 +161,7 @@ class KubeApi:
             raise responses.cluster_error(response, body)
         return body
 
-    # -- Writes --------------------------------------------------------------------------------------
+    # -- The methods below write. --------------------------------------------------------------------
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
         """Create the Binding. If the pod is already bound, to whichever node, the outcome is Refused with 409."""
@@ -232,7 +233,7 @@ class KubeApi:
         """Send a write and return its outcome.
 
         Only after status 429 is the write sent again, until the deadline: with 429 the API server says that it has not
-        made the write.
+        made the write. If admission has denied it with status 429, it is not sent again.
         """
         async with self._turns:
             ends = self._clock.monotonic() + self._deadline
@@ -264,7 +265,8 @@ class KubeApi:
         except (aiohttp.ClientError, OSError) as error:
             return Unknown(responses.error_text(error)), None
         if response.status == 429:
-            return responses.refusal_in(response.status, answer), self._pause(response)
+            refused = responses.refusal_in(response.status, answer)
+            return refused, None if refused.denied else self._pause(response)
         return responses.outcome(response.status, answer), None
 
     def _pause(self, response: aiohttp.ClientResponse) -> float:
@@ -274,7 +276,7 @@ class KubeApi:
         """
         return responses.retry_after(response, default=1.0) * self._chance.uniform(1.0, 1.5)
 
-    # -- Transport -----------------------------------------------------------------------------------
+    # -- The methods below send requests. ------------------------------------------------------------
 
     async def _open(
         self,

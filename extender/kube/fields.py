@@ -42,7 +42,7 @@ def _shown(value: object) -> str:
     return _SHORT.repr(value)[:80]
 
 
-# -- strict readers ------------------------------------------------------------------------------
+# -- The functions below read strictly: a malformed field is an error. -------------------------------
 
 
 def mapping(value: object, field: str) -> Json:
@@ -134,7 +134,7 @@ def _units(text: str, units: int) -> int | None:
     return -1 if value < 0 else int((value * units).to_integral_value(ROUND_CEILING))
 
 
-# -- lenient readers -----------------------------------------------------------------------------
+# -- The functions below read leniently: a malformed field counts as absent. -------------------------
 
 
 def part(item: object, key: str) -> dict[str, Any]:

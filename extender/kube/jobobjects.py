@@ -49,7 +49,8 @@ from policy.cluster.training import Report, Training, read_reports
 MOST_UTILITY: Final = 1_000_000
 # Owners of these kinds set the field ``suspend`` of the job that they created back to their own value.
 SUSPENDS_ITSELF: Final = frozenset({"TrainJob"})
-INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")  # matches one span in an Indexed Job's status, as in 1,3-5,7
+# The pattern matches one span in the list of indexes in an Indexed Job's status, such as 3 or 5-7 in 1,3-5,7.
+INDICES: Final = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
 
 
 def identity(namespace: str, uid: str) -> str:
@@ -162,7 +163,7 @@ def _whole_job(item: Json, bare: Job, kind: JobKind, scheduler_name: str) -> Job
     roles = tuple(_role(one, scheduler_name) for one in found)
     if not sum(role.replicas for role in roles) and not bare.suspended:
         where = kind.workers_at if kind.counts else f"spec.{kind.replicas_at}.*.replicas"
-        raise ObjectError(where, 0, "at least one replica in all")
+        raise ObjectError(where, 0, "at least one replica in all roles together")
     notes = annotations_of(item, next((one for one in found if one.role == WORKER), None))
     if bare.suspended and not kind.suspends:
         return replace(bare, roles=roles)
@@ -225,9 +226,13 @@ def _elastic_ps(notes: Json, bare: Job, kind: JobKind, roles: Sequence[Role], tr
     if not _boolean_of(notes, ELASTIC_PS):
         return False
     if not (kind.ps_restarts and bare.suspends and any(role.name == PS for role in roles)):
-        raise ObjectError(ELASTIC_PS, "true", "false: only a TFJob that has ps can be started again with others")
+        raise ObjectError(ELASTIC_PS, "true", "false: only a TFJob with ps can be restarted with another number of ps")
     if training is None or training.workers_per_ps == math.inf:
-        raise ObjectError(ELASTIC_PS, "true", f"false, or workerGigabits and psGigabits in {TRAINING}, to count ps by")
+        raise ObjectError(
+            ELASTIC_PS,
+            "true",
+            f"false, or state workerGigabits and psGigabits in {TRAINING}, from which the number of ps follows",
+        )
     return True
 
 
@@ -250,17 +255,17 @@ def _role(one: RoleTemplate, scheduler_name: str) -> Role:
 
 
 def read_group(item: dict[str, Any], kind: GroupKind) -> tuple[Job, int]:
-    """Return a pod group as a job without roles, and the group's minimum number of pods.
+    """Return a pod group as a job without roles, and the pod group's minimum number of pods.
 
-    The roles are missing because only the group's pods state them.
+    The roles are missing because only the pods of the pod group state them.
     """
     meta, invalid, least, utility = part(item, "metadata"), "", 1, 1.0
     try:
         least = _least_of(item, kind)
         utility = _utility(part(meta, "annotations").get(UTILITY))
     except ObjectError as error:
-        # A minimum of 0 would mean that each pod is bound alone. With at least 1 the group is an invalid gang, which
-        # its user sees.
+        # A minimum of 0 would mean that each pod is bound alone. With at least 1 the pod group becomes an invalid gang,
+        # which its user sees.
         invalid, least = str(error), max(1, least)
     group = Job(
         uid=identity(text(meta, "namespace"), text(meta, "uid")),

@@ -2,8 +2,8 @@
 
 The owner is the pod's controller, that controller's own controller, or the pod group that the pod names.
 
-A label alone is a mere claim, because any pod can have it: it counts only where the pod's name is the one that the
-controller would give the pod. Membership of a pod group is always a claim, because only the pod states it.
+A label alone proves nothing, because any pod can have it: it counts only where the pod's name is the one that the
+controller would give the pod. Membership of a pod group cannot be proved, because only the pod states it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class OwnerName(NamedTuple):
 class Membership:
     """The owner (a job or a pod group) and the slot that a pod states.
 
-    ``owner_uid``, ``owner``: uid and name of the job, where the job itself is the pod's controller. ``claim``: the
-    owner, where the pod gives only the owner's name. ``slot``: None where the pod does not state its slot. A pod with
-    neither owner nor claim is a gang of one pod if ``lone`` is true, and otherwise no member of any gang.
+    ``owner_uid``, ``owner``: uid and name of the job, where the job itself is the pod's controller. ``claim``: the name
+    of the owner, where the pod states no more than that name. ``slot``: None where the pod does not state its slot. A
+    pod without ``owner`` and ``claim`` is a gang of one pod if ``lone`` is true, and otherwise no member of any gang.
     """
 
     owner_uid: str = ""
@@ -108,7 +108,7 @@ def _operator_slot(name: str, job: str, labels: Json, kind: JobKind) -> Slot | N
 def _index(labels: Json, label: str) -> int | None:
     """Return the index that a label holds; None where the label is absent or no index.
 
-    An index with a leading zero is refused, because two pods (``1`` and ``01``) could then claim the same slot.
+    An index with a leading zero is refused, because two pods (``1`` and ``01``) could then state the same slot.
     """
     index = text(labels, label)
     if not (index.isascii() and index.isdigit() and len(index) < 8) or index != str(int(index)):

@@ -1,6 +1,7 @@
-"""Holds what is known of the pods of one owner (a job or a pod group), and assigns slots to pods without an index.
+"""Holds what is known of the pods of one owner (a job or a pod group), and assigns slots to pods whose names have no
+index.
 
-A pod without an index gets the slot that was written on it when it was bound, or else a free slot.
+Such a pod gets the slot that was written on it when it was bound, or else a free slot.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
 class OwnedPod:
     """A pod that names its owner, a job or a pod group.
 
-    ``slot``: the slot that the pod's labels state, None where they state none. ``role``: for a pod of a group, the role
-    that the pod names, with its requests. ``bound_slot``: the slot in which the pod was bound. ``lone``: the gang of
-    one pod that the pod forms if its group does not need it. ``invalid``: the reason why the pod's spec cannot be
-    planned, empty if it can. ``replaced``: whether a controller creates a new pod when this pod is deleted.
+    ``slot``: the slot that the pod's labels state, None where they state none. ``role``: for a pod of a pod group, the
+    role that the pod names, with its requests. ``bound_slot``: the slot in which the pod was bound. ``lone``: the gang
+    of one pod that the pod forms if the gang of its pod group does not need it. ``invalid``: the reason why the pod's
+    spec cannot be planned, empty if it can. ``replaced``: whether a controller creates a new pod when this pod is
+    deleted.
     """
 
     pod: Pod
@@ -43,13 +45,13 @@ class OwnedPod:
 
 @dataclass(slots=True)
 class OwnedPods:
-    """The pods of one owner.
+    """The pods of one owner, a job or a pod group.
 
-    ``job``: the owner as its API object states it, None while there is no such object. ``least``: a group's minimum
-    number of pods, None for a job. ``assigns_slots``: whether the pods have no index, so that Kohort assigns slots.
-    ``pods``: the pods as they were read, by uid. ``slots``: the slots that Kohort has assigned, by pod uid.
-    ``published``: the pods as the last events for the ledger stated them, by uid. ``gang``: a group's gang as the last
-    event stated it.
+    ``job``: the owner as its API object states it, None while there is no such object. ``least``: the pod group's
+    minimum number of pods, None for a job. ``assigns_slots``: whether the pods have no index, so that Kohort assigns
+    slots. ``pods``: the pods as they were read, by uid. ``slots``: the slots that Kohort has assigned, by pod uid.
+    ``published``: the pods as the last events for the ledger stated them, by uid. ``gang``: the gang of the pod group
+    as the last event stated it, None for a job.
     """
 
     job: Job | None = None

@@ -1,4 +1,5 @@
-"""Keeps the pods that state only the name of their owner (a job or a pod group), with their slots and groups' gangs.
+"""Keeps the pods that state only the name of their owner (a job or a pod group), with their slots and the gangs of pod
+groups.
 
 Kohort must remember these pods, because a pod may be seen before its owner, and may have no index in its name. After a
 restart of Kohort all of this is found again from the API: a bound pod's slot is written in an annotation.
@@ -17,10 +18,11 @@ from policy.cluster.model import WORKER, Job, Pod, Slot
 
 
 class OwnerIndex:
-    """Knows the pods of all owners by the owner's name, and returns the events for the ledger that each change causes.
+    """Knows the pods of all owners (jobs and pod groups) by the owner's name, and returns the events for the ledger
+    that each change causes.
 
-    An argument ``claim`` is the owner's name. A method returns events for all pods of that owner whose job or slot has
-    changed.
+    An argument ``claim`` is the owner's name as the pod states it. A method returns events for all pods of that owner
+    whose job or slot has changed.
     """
 
     def __init__(self) -> None:
@@ -30,19 +32,20 @@ class OwnerIndex:
     def add_owner(
         self, claim: OwnerName, job: Job, *, least: int | None = None, assigns_slots: bool = False
     ) -> list[Event]:
-        """Store a job or pod group that was added or changed, and return the events that follow.
+        """Store a job or pod group that was added or changed, and return the events for the ledger that follow.
 
-        ``least``: a group's minimum number of pods, None for a job. ``assigns_slots``: whether the job's pods have no
-        index, so that Kohort assigns their slots.
+        ``claim``: the owner's name. ``job``: the job; for a pod group, the pod group as a job without roles. ``least``:
+        the pod group's minimum number of pods, None for a job. ``assigns_slots``: whether the job's pods have no index,
+        so that Kohort assigns their slots.
         """
         owned = self._owners.setdefault(claim, OwnedPods())
         owned.job, owned.least, owned.assigns_slots = job, least, assigns_slots
         return list(_events(owned))
 
     def remove_owner(self, claim: OwnerName) -> list[Event]:
-        """Forget an owner that was deleted, and return the events that follow.
+        """Forget a job or pod group that was deleted, and return the events for the ledger that follow.
 
-        The owner's pods have no job until another owner of that name is added.
+        ``claim``: the owner's name. The owner's pods have no job until another owner of that name is added.
         """
         owned = self._owners.get(claim)
         if owned is None or owned.job is None:
@@ -55,10 +58,11 @@ class OwnerIndex:
         return events
 
     def add_pod(self, claim: OwnerName, member: OwnedPod) -> list[Event]:
-        """Store a pod that was added or changed, and return the events that follow.
+        """Store a pod that was added or changed, and return the events for the ledger that follow.
 
-        One event is for the pod itself; others are for each further pod whose slot has changed with it, and for the
-        gang of a group.
+        There is always an event for the pod itself. Further events are for other pods of the same owner whose slots
+        have changed with it, and, if the owner is a pod group, for the gang that the pod group forms. ``claim``: the
+        name of the pod's owner.
         """
         uid = member.pod.uid
         owned = self._owners.setdefault(claim, OwnedPods())
@@ -70,14 +74,16 @@ class OwnerIndex:
         return list(_events(owned, news=uid))
 
     def leave(self, uid: str, claim: OwnerName | None) -> list[Event]:
-        """Remove the pod from its former owner, if it now names another owner or none (``claim``).
+        """Remove the pod from its former owner, if the pod now names another owner or none (``claim``).
 
-        Return the events that follow.
+        Return the events for the ledger that follow.
         """
         return self.remove_pod(uid) if self._claims.get(uid, claim) != claim else []
 
     def remove_pod(self, uid: str) -> list[Event]:
-        """Forget a pod that no longer exists, and return the events for the other pods of its owner."""
+        """Forget a pod that no longer exists, and return the events for the ledger that follow for the other pods of
+        its owner.
+        """
         claim = self._claims.pop(uid, None)
         if claim is None:
             return []
@@ -103,14 +109,15 @@ def _has_new_binding(before: OwnedPod | None, member: OwnedPod) -> bool:
 
 
 def _events(owned: OwnedPods, news: str = "") -> Iterator[Event]:
-    """Assign the slots of an owner's pods, and yield an event for each object that differs from its last event.
+    """Assign slots to the pods of one owner (a job or a pod group), and yield an event for each pod that has changed
+    since its last event.
 
-    The gang of a group comes first, then the pods. ``news``: the uid of a pod for which an event is yielded in any
-    case.
+    If the owner is a pod group, an event for the gang that it forms comes first, if that gang has changed. ``news``:
+    the uid of a pod for which an event is yielded in any case.
     """
     job = owned.job
     if job is not None and owned.least is not None:
-        # All pods of a malformed group count as its members, so that none of them is bound alone.
+        # All pods of a malformed pod group count as its members, so that none of them is bound alone.
         least = max(1, len(owned.live())) if job.invalid else owned.least
         if least:
             assign_group_slots(owned, least)
@@ -129,9 +136,10 @@ def _events(owned: OwnedPods, news: str = "") -> Iterator[Event]:
 
 
 def _gang_events(owned: OwnedPods, gang: Job | None) -> Iterator[Event]:
-    """Yield the events of a group's gang, if it has changed.
+    """Yield the events for the gang that a pod group forms, if the gang has changed since its last event.
 
-    A group that had finished and has pods again is a new gang of the same name.
+    ``gang``: the gang as it is now, None if there is none. A pod group that had finished and has pods again forms a new
+    gang of the same name.
     """
     before = owned.gang
     if gang == before:
@@ -168,7 +176,7 @@ def _is_of_deleted_owner(owned: OwnedPods, member: OwnedPod, job: Job) -> bool:
 def _as_member(owned: OwnedPods, uid: str, member: OwnedPod, job: Job | None, waiting: Mapping[str, Slot]) -> Pod:
     """Return the pod with its job and slot, or without a job where its owner is not known yet.
 
-    ``waiting``: the slots of a group's pods that must wait until the members run, by uid.
+    ``waiting``: the slots, by pod uid, of those pods of a pod group that must wait until the members run.
     """
     if job is None or _is_of_deleted_owner(owned, member, job):
         return member.pod

@@ -14,13 +14,13 @@ from policy.cluster.resources import NOTHING
 
 
 def assign_group_slots(owned: OwnedPods, least: int) -> None:
-    """Decide which pods of a group are members of its gang, and assign slots to them. ``least``: the group's minimum of
-    pods.
+    """Decide which pods of a pod group are members of its gang, and assign slots to them.
 
-    Pods that were bound as members are members. If they are fewer than the minimum, others become members until it is
-    reached: first pods that hold room on a node, then waiting pods, of these the present members first. All other pods
-    are gangs of one pod, once the members run. After a restart the bound members are the same, but other waiting pods
-    may be chosen, because the choice of waiting pods is not written down.
+    ``least``: the pod group's minimum number of pods. Pods that were bound as members are members. If they are fewer
+    than the minimum, other pods become members until the minimum is reached: first pods that hold room on a node, then
+    waiting pods, of these the present members first. All remaining pods are gangs of one pod, once the members run.
+    After a restart the bound members are the same, but other waiting pods may be chosen, because the choice of waiting
+    pods is not written down.
     """
     live = owned.live()
     sure = {uid for uid in live if _was_bound_as_member(owned.pods[uid])}
@@ -38,7 +38,7 @@ def assign_group_slots(owned: OwnedPods, least: int) -> None:
 
 
 def _was_bound_as_member(member: OwnedPod) -> bool:
-    """Tell whether the pod was bound as a member of its group's gang, and not as a gang of one pod.
+    """Tell whether the pod was bound as a member of the gang of its pod group, and not as a gang of one pod.
 
     Only a pod that was bound as a member has a slot written on it.
     """
@@ -46,7 +46,8 @@ def _was_bound_as_member(member: OwnedPod) -> bool:
 
 
 def _candidate_key(owned: OwnedPods, uid: str) -> tuple[bool, bool]:
-    """Return the sort key of a pod that may become a member: bound pods come first, then waiting pods.
+    """Return the sort key of a pod that may become a member of the pod group's gang: bound pods come first, then
+    waiting pods.
 
     Among bound pods those that another scheduler has bound come first, because those that Kohort has bound were bound
     as gangs of one pod. Among waiting pods the present members come first.
@@ -56,10 +57,10 @@ def _candidate_key(owned: OwnedPods, uid: str) -> tuple[bool, bool]:
 
 
 def waiting_slots(owned: OwnedPods) -> dict[str, Slot]:
-    """Return slots for the pods beyond a group's minimum that may not be scheduled alone yet: a slot by pod uid.
+    """Return a slot, by pod uid, for each pod of a pod group that is not a member and must wait for the members.
 
-    The indices of these slots come after those of the members. The pods must wait until all members are bound, because
-    they would otherwise hold room that the members may need.
+    Such a pod must wait until all members are bound, because it would otherwise take room that the members may need.
+    The indices of these slots come after those of the members.
     """
     if (owned.least or 0) < 2 or _has_started(members := owned.members()):
         return {}
@@ -77,11 +78,11 @@ def _has_started(members: list[OwnedPod]) -> bool:
 
 
 def gang_of(owned: OwnedPods, group: Job, least: int) -> Job:
-    """Return the group's gang: a rigid job with the members' roles.
+    """Return the gang of a pod group: a rigid job with the members' roles.
 
-    Until the gang has started, the pods that are missing to the minimum are counted as replicas of a role. After the
-    start they are not counted: the minimum matters at the start only, and it is not known whether another pod will be
-    created.
+    ``least``: the pod group's minimum number of pods. Until the gang has started, pods of the minimum that do not exist
+    yet are counted as replicas of a role. After the start they are not counted: the minimum matters at the start only,
+    and it is not known whether another pod will be created.
     """
     members = owned.members()
     started = _has_started(members)
@@ -98,7 +99,8 @@ def gang_of(owned: OwnedPods, group: Job, least: int) -> Job:
         invalid=group.invalid or next((member.invalid for member in members if member.invalid), invalid),
         finished=over and (bool(owned.pods) or (had is not None and had.finished)),
         replaced=all(member.replaced for member in members),
-        # The version never decreases, even when the newest pod is gone: the ledger ignores a lower one as outdated.
+        # The gang's version never decreases, even when the newest pod is gone: the ledger ignores a job of a lower
+        # version as outdated.
         version=max(
             [group.version, had.version if had else 0, *(member.pod.version for member in owned.pods.values())]
         ),
@@ -106,10 +108,11 @@ def gang_of(owned: OwnedPods, group: Job, least: int) -> Job:
 
 
 def _roles(members: list[OwnedPod], missing: int) -> tuple[tuple[Role, ...], str]:
-    """Return one role for all members of the same role name, with requests large enough for each of these members.
+    """Return the roles of a pod group's gang: one role for all members of the same role name, with requests large
+    enough for each of these members.
 
-    The second value is the reason why members of one role name cannot share a role, empty if they can. ``missing``: the
-    number of pods of the minimum that do not exist yet.
+    The second value is the reason why members of one role name cannot share a role, empty if they can. ``missing``: how
+    many pods of the pod group's minimum do not exist yet.
     """
     found: dict[str, Role] = {}
     for member in members:

@@ -1,8 +1,8 @@
-"""Lists the supported kinds of pod groups in one table: how a pod names its group, and where the group states its
-minimum.
+"""Lists the supported kinds of pod groups in one table: how a pod names its pod group, and where the pod group states
+its minimum.
 
-The kinds are those of Kubernetes and of other gang schedulers. A group is a rigid gang, because no controller adds or
-removes its pods at Kohort's request. To support another kind of group, add a row.
+The kinds are those of Kubernetes and of other gang schedulers. A pod group becomes a rigid gang, because no controller
+adds or removes its pods at Kohort's request. To support another kind of pod group, add a row.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ GROUP: Final = "PodGroup"
 class GroupKind:
     """One kind of pod group.
 
-    ``named_at``: the paths of the pod's fields that may hold the group's name. ``least_at``: the path in the group's
-    spec of the group's minimum, the number of pods that are bound together. ``role_at``: the paths of the pod's fields
-    that may hold its role.
+    ``named_at``: the paths of the pod's fields that may hold the name of the pod's pod group. ``least_at``: the path,
+    in the pod group's spec, of its minimum, the number of pods that are bound together. ``role_at``: the paths of the
+    pod's fields that may hold the pod's role.
     """
 
     resource: Resource

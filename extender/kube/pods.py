@@ -17,8 +17,8 @@ from extender.kube.unchecked import repels_in, unchecked_in
 from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
 from policy.cluster.resources import NOTHING, Resources
 
-LONGEST_REFUSAL = 1024  # kube-scheduler's message on an unschedulable pod is cut to this many characters
-UNREADABLE = Resources({"pods": 1})  # these requests are assumed for a pod whose own cannot be read
+LONGEST_REFUSAL = 1024  # kube-scheduler's message on an unschedulable pod is cut to LONGEST_REFUSAL characters.
+UNREADABLE = Resources({"pods": 1})  # These requests are assumed for a pod whose own cannot be read.
 
 
 def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY) -> Pod:
@@ -63,7 +63,14 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
         limits=_limits(spec) if opted_in else NOTHING,
+        gates=_other_gates(spec) if opted_in else (),
     )
+
+
+def _other_gates(spec: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the pod's scheduling gates that are not Kohort's."""
+    names = {text(gate, "name") for gate in listed(spec, "schedulingGates")}
+    return tuple(sorted(names - {GATE, ""}))
 
 
 def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:
@@ -110,7 +117,7 @@ def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupK
     """Return a pod together with what it states about its membership in a job or pod group.
 
     For a job this is the pod's slot, for a pod group its role. ``of``: the pod's owner and slot. ``group``: the kind of
-    the pod's group; None for a pod that names a job.
+    the pod group that the pod names; None for a pod that names a job.
     """
     bound_slot = _slot_in(text(part(part(item, "metadata"), "annotations"), SLOT))
     if group is None:
@@ -122,7 +129,8 @@ def read_owned_pod(item: dict[str, Any], pod: Pod, of: Membership, group: GroupK
     )
 
 
-# A plan supports these fields in an existing pod, though not in a template: the pod's node, and its pod group.
+# A plan takes these two fields of an existing pod into account, though not of a template: the pod's node, and its pod
+# group.
 ACCEPTED = ("nodeName", "schedulingGroup")
 
 

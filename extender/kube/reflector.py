@@ -54,11 +54,14 @@ class ReflectorTimes:
     """The times that a reflector waits, all in seconds."""
 
     watch_seconds: tuple[float, float] = (30.0, 45.0)
-    stall_seconds: float = 50.0  # must be longer than the longest watch, or every quiet watch would look stalled
-    settled_seconds: float = 1.0  # after a watch that lasted this long, back-off starts again from its first pause
+    # stall_seconds must be longer than the longest watch, or every quiet watch would look stalled.
+    stall_seconds: float = 50.0
+    # After a watch that lasted settled_seconds, back-off starts again from its first pause.
+    settled_seconds: float = 1.0
     backoff_seconds: float = 0.5
     backoff_cap_seconds: float = 30.0
-    missing_seconds: float = 10.0  # the pause between attempts where a CRD is missing, or the right to read it
+    # missing_seconds is the pause between attempts where a CRD is missing, or the right to read it.
+    missing_seconds: float = 10.0
     # Refusals with 403 count as a lacking right only after this time, because a new right takes effect late.
     forbidden_seconds: float = 10.0
 
@@ -82,25 +85,28 @@ class Reflector:
         they still exist. ``chance``: the random source for pauses and for the lengths of watches.
         """
         self.resource = resource
-        self.synced = False  # is true once a whole list was delivered, or the resource is known not to exist
-        self.last_seen = clock.monotonic()  # is the monotonic time at which the API last answered for this resource
-        self.restarts = 0  # counts the watches and lists that have failed
-        self.dropped = 0  # counts the list items and watch events that had no usable object
+        self.synced = False  # synced is true once a whole list was delivered, or the resource is known not to exist.
+        # last_seen is the monotonic time at which the API server last answered for this resource.
+        self.last_seen = clock.monotonic()
+        self.restarts = 0  # restarts counts the watches and lists that have failed.
+        self.dropped = 0  # dropped counts the list items and watch events that had no usable object.
         self.last_error = ""
-        self.forbidden = False  # is true if the resource is optional and the API server does not let us read it
+        # forbidden is true if the resource is optional and the API server does not let us read it
+        self.forbidden = False
         self._api = api
         self._clock = clock
         self._chance = chance
         self._times = times or ReflectorTimes()
-        self._version = ""  # is the resourceVersion from which to watch; if it is empty, `run` lists first
-        self._known: dict[Key, str] = {}  # has the uid of every object that was delivered and not deleted
+        self._version = ""  # _version is the resourceVersion from which to watch; if it is empty, `run` lists first.
+        self._known: dict[Key, str] = {}  # _known has the uid of every object that was delivered and not deleted.
         self._failures = 0
         self._optional = optional
         self._refused_since: float | None = None
-        self._absent = False  # is true while the resource does not exist or may not be read
-        self._asked = 0  # counts the calls of `refresh`
-        self._read = 0  # is the value of `_asked` when the last whole list began
-        self._waiting: asyncio.Timeout | None = None  # is the time limit of the present wait for events of a watch
+        self._absent = False  # _absent is true while the resource does not exist or may not be read.
+        self._asked = 0  # _asked counts the calls of `refresh`.
+        self._read = 0  # _read is the value of `_asked` when the last whole list began.
+        # _waiting is the time limit of the present wait for events of a watch.
+        self._waiting: asyncio.Timeout | None = None
 
     @property
     def fresh(self) -> bool:
@@ -179,7 +185,7 @@ class Reflector:
                 if self.last_seen - started >= self._times.settled_seconds:
                     self._failures = 0
         if self.fresh and self._clock.monotonic() - started < self._times.settled_seconds:
-            raise ClusterError(0, "Closed", "the API server ended the watch at once")
+            raise ClusterError(0, "Closed", "the API server ended the watch as soon as it had begun")
 
     async def _next(self, batches: AsyncIterator[list[Json]]) -> list[Json] | None:
         """Return the next list of events, or None at the end of the watch or when `refresh` was called.
@@ -192,7 +198,9 @@ class Reflector:
         except TimeoutError:
             if not self.fresh:
                 return None
-            raise ClusterError(0, "Stalled", f"nothing has arrived for {self._times.stall_seconds:g} s") from None
+            raise ClusterError(
+                0, "Stalled", f"the API server has sent nothing for {self._times.stall_seconds:g} s"
+            ) from None
         finally:
             self._waiting = None
 

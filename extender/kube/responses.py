@@ -60,7 +60,9 @@ def decode_count(body: bytes) -> int:
         raise ClusterError(0, "Unreadable", error_text(error)) from error
     more = page.metadata.remainingItemCount
     if page.metadata.continue_ and more is None:
-        raise ClusterError(0, "Uncounted", "the list does not say how many objects remain")
+        raise ClusterError(
+            0, "Uncounted", "the API server's list does not say how many objects remain after it (remainingItemCount)"
+        )
     return len(page.items or ()) + (more or 0)
 
 
@@ -94,13 +96,15 @@ def decode_object(body: bytes) -> Json:
 def outcome(status: int, body: bytes) -> Outcome:
     """Return the outcome of a write by its HTTP status: 2xx is Done, 4xx except 408 is Refused.
 
-    Any other status is Unknown, because the write may have been made.
+    A denial by admission is Refused with any status, because the API server makes no write that was denied. Any other
+    status is Unknown, because the write may have been made.
     """
     if 200 <= status < 300:
         return Done(_status(body))
-    if 400 <= status < 500 and status != 408:
-        return refusal_in(status, body)
-    return Unknown(f"HTTP {status} {refusal_in(status, body).words}".strip())
+    refused = refusal_in(status, body)
+    if (400 <= status < 500 and status != 408) or refused.denied:
+        return refused
+    return Unknown(f"HTTP {status} {refused.words}".strip())
 
 
 def refusal_in(status: int, body: bytes) -> Refused:
@@ -213,7 +217,7 @@ def _object(body: bytes) -> Json | None:
         found: Any = _ANY.decode(body)
         if isinstance(found, dict):
             return found
-        why = "not an object"
+        why = "it is not a JSON object"
     except (msgspec.MsgspecError, RecursionError) as error:
         why = str(error)[:200]
     try:

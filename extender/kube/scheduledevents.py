@@ -35,7 +35,9 @@ class ScheduledEvents:
         self._due[bind.uid] = bind, self._clock.now()
 
     def asked(self, uid: str) -> None:
-        """Record that kube-scheduler's bind call for the pod has come, so that kube-scheduler writes the Event."""
+        """Record that kube-scheduler's bind call for the pod has come. kube-scheduler then writes the Event, so Kohort
+        does not.
+        """
         self._due.pop(uid, None)
 
     async def run(self) -> None:

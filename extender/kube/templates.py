@@ -86,7 +86,9 @@ def _worker_role(spec: Json, kind: JobKind) -> RoleTemplate:
     for name in others:
         if spec.get(name) != workers:
             raise ObjectError(
-                f"spec.{name}", spec.get(name), f"{workers}, which is {first}: a gang runs all its workers"
+                f"spec.{name}",
+                spec.get(name),
+                f"{workers} as in spec.{first}, because a gang runs all its pods at the same time",
             )
     if start := mapping(spec.get("ordinals"), "spec.ordinals").get("start"):
         raise ObjectError("spec.ordinals.start", start, "0")
@@ -104,7 +106,7 @@ def _roles_of_jobset(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
     jobs = 0
     for where, job in each(spec, "spec", kind.replicas_at):
         if items(job.get("dependsOn"), f"{where}.dependsOn"):
-            raise ObjectError(f"{where}.dependsOn", job["dependsOn"], "none: a gang's pods start together")
+            raise ObjectError(f"{where}.dependsOn", job["dependsOn"], "none, because all pods of a gang start together")
         name = string(job.get("name"), f"{where}.name")
         at = f"{where}.template.spec"
         inner = mapping(mapping(job.get("template"), f"{where}.template").get("spec"), at)
@@ -113,7 +115,7 @@ def _roles_of_jobset(spec: Json, kind: JobKind) -> Iterator[RoleTemplate]:
         replicas = _count(job.get("replicas"), f"{where}.replicas", 1)
         jobs += replicas
         if jobs > MOST_REPLICAS:
-            raise ObjectError(f"{where}.replicas", replicas, f"{MOST_REPLICAS} jobs in all")
+            raise ObjectError(f"{where}.replicas", replicas, f"at most {MOST_REPLICAS} replicas of all jobs together")
         for index in range(replicas):
             yield RoleTemplate(f"{name}-{index}", pods, template, f"{at}.template")
 
@@ -123,7 +125,7 @@ def _pods_of(job: Json, at: str) -> int:
         raise ObjectError(f"{at}.completionMode", mode, "Indexed")
     pods = _count(job.get("parallelism"), f"{at}.parallelism", 1)
     if job.get("completions") not in (None, pods):
-        raise ObjectError(f"{at}.completions", job["completions"], f"{pods}, which is parallelism")
+        raise ObjectError(f"{at}.completions", job["completions"], f"{pods}, as in parallelism")
     return pods
 
 

@@ -40,8 +40,8 @@ class Translator:
     def __init__(self, scheduler_name: str) -> None:
         self._scheduler_name = scheduler_name
         self._owners = OwnerIndex()
-        self._lone: set[str] = set()  # has the uids of pods that are gangs of one pod, and so jobs
-        # `_jobs` has the identifiers of the jobs for which JobSeen was returned and JobGone was not.
+        self._lone: set[str] = set()  # _lone has the uids of pods that are gangs of one pod, and so jobs.
+        # _jobs has the identifiers of the jobs for which JobSeen was returned and JobGone was not.
         self._jobs: set[str] = set()
 
     def events(self, resource: Resource, change: Json) -> list[Event]:

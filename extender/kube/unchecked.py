@@ -33,7 +33,8 @@ PROMISED_OR_NOT: Final = frozenset(
     {"affinity", "resourceClaims", "schedulingGates", "schedulingGroup", "topologySpreadConstraints"}
 )
 """Keys of a spec that a plan can take into account or not, depending on their contents (``podspec.unsupported_in``)."""
-# Each of these fields is in use if the name of a requested resource begins with its prefix.
+# Maps a field (host ports, device class, bandwidth) to a prefix. The field is in use if the name of any requested
+# resource begins with that prefix.
 PREFIXES: Final = {HOST_PORTS: HOST_PORT, DEVICE_CLASS: DEVICE_CLASS_PREFIX, BANDWIDTH: resources.BANDWIDTH}
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 

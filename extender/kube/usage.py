@@ -20,10 +20,10 @@ from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)
 MEASURED: Final = ("cpu", "memory")
-MISSING_SECONDS: Final = 300.0  # so many seconds are between two attempts where the metrics API is not served
-UNLISTED_SECONDS: Final = 1.0  # so many seconds are between checks at the start, until the ledger knows nodes
-STALE: Final = 3  # after so many failures in a row the last measurement is too old, and is dropped
-COARSE: Final = 100  # usage is rounded to hundredths of the node, because each change makes a step of the ledger
+MISSING_SECONDS: Final = 300.0  # MISSING_SECONDS pass between two attempts where the metrics API is not served.
+UNLISTED_SECONDS: Final = 1.0  # UNLISTED_SECONDS pass between checks at the start, until the ledger knows nodes.
+STALE: Final = 3  # After STALE failures in a row the last measurement is too old, and is dropped.
+COARSE: Final = 100  # Usage is rounded to hundredths of the node, because each change makes a step of the ledger.
 _log = logging.getLogger(__name__)
 
 Usage = Mapping[str, Resources]
@@ -47,7 +47,9 @@ class UsagePoll:
         self._failures = 0
 
     async def run(self, interval: float) -> None:
-        """Poll until cancelled. ``interval``: seconds between two requests; with 0 nothing is requested."""
+        """Ask for the measured usage until cancelled. ``interval``: seconds between two requests; with 0 nothing is
+        requested.
+        """
         while interval:
             if not self._nodes():
                 await self._clock.sleep(UNLISTED_SECONDS)
@@ -55,7 +57,9 @@ class UsagePoll:
             await self._clock.sleep(interval if await self._ask() else MISSING_SECONDS)
 
     async def _ask(self) -> bool:
-        """Poll once; return False where the metrics API is not served or may not be read."""
+        """Ask for the measured usage of all nodes once; return False where the metrics API is not served or may not be
+        read.
+        """
         try:
             found = await self._read()
         except ClusterError as error:

@@ -22,8 +22,8 @@ from extender.kube.client import NO_HEADERS, KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
 
-SECONDS: Final = 10.0  # one call may take this many seconds
-NO_LIMIT: Final = 1e6  # so many seconds (eleven days) stand for no limit, which --request-timeout 0 asks for
+SECONDS: Final = 10.0  # One call may take this many seconds.
+NO_LIMIT: Final = 1e6  # This many seconds (eleven days) stand for no limit, which --request-timeout 0 asks for.
 PROTOCOL: Final = "v4.channel.k8s.io"
 BYTES, FAULT = 0, 1
 PORT_BYTES: Final = 2

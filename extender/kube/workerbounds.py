@@ -21,8 +21,8 @@ AUTOSCALED: Final = (
     "workers; remove that field, or the bounds"
 )
 HALF_STATED: Final = (
-    "the bounds of workers are not used; state both by annotation, because one that follows from the replicas would "
-    "be forgotten when they change"
+    "the bounds of workers are not used, because only one is stated and the other would follow from the replicas, "
+    "which change; state both kohort.dev/min-workers and kohort.dev/max-workers"
 )
 SCHEDULING: Final = "spec.runPolicy.schedulingPolicy"
 
@@ -131,7 +131,7 @@ def _refuse_bounds(notes: Json) -> None:
     """Raise ObjectError where the annotations of a job without a Worker role state bounds of workers other than 0."""
     for name in (MIN_WORKERS, MAX_WORKERS):
         if name in notes and written_number(notes[name], name, MOST_REPLICAS):
-            raise ObjectError(name, notes[name], "0: the job has no Worker role")
+            raise ObjectError(name, notes[name], "0, because the job has no Worker role")
 
 
 def _min_available(spec: Json, roles: Sequence[Role], workers: int) -> int | None:
@@ -147,6 +147,8 @@ def _min_available(spec: Json, roles: Sequence[Role], workers: int) -> int | Non
     rigid = sum(role.replicas for role in roles if role.name != WORKER)
     least = whole_number(asked, field, MOST_REPLICAS * len(roles)) - rigid
     if not min(1, workers) <= least <= workers:
-        allowed = f"{rigid + min(1, workers)} to {rigid + workers}: all but the workers, and 1 to all of the workers"
+        allowed = (
+            f"{rigid + min(1, workers)} to {rigid + workers}: all pods that are not workers, and from one worker to all"
+        )
         raise ObjectError(field, asked, allowed)
     return least

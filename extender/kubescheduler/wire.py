@@ -120,7 +120,7 @@ def decode_preempt(body: bytes) -> ExtenderPreemptionArgs:
     return ExtenderPreemptionArgs(_head(args.Pod, "Pod"), args.Pod, whole | victims)
 
 
-# -- Answers -----------------------------------------------------------------------------------------
+# -- The classes and functions below encode answers. -------------------------------------------------
 
 
 class AnswerNodeList(Struct):

@@ -28,7 +28,7 @@ class Election(Lease):
     """Takes and renews a Lease of our own; the rest of the service uses an `Election` like any other `Lease`."""
 
     def __init__(self, api: Api, settings: LeaseSettings, clock: Clock, chance: random.Random) -> None:
-        """Do not lead until a call of `look` has taken the Lease.
+        """Store the arguments. This replica does not lead until a call of `look` has taken the Lease.
 
         ``chance``: draws the random part of this replica's identity.
         """

@@ -1,10 +1,11 @@
 """Tells whether this replica leads: it does while kube-scheduler's own Lease names the scheduler beside it and is
 renewed.
 
-A "look" reads the Lease once. The Lease's times come from another machine's wall clock, so they are only checked for
-changes. A renewal that a look finds was made after the look before began, which did not show it. So the renewal's age
-is counted from the beginning of that earlier look, by our monotonic clock. The first look has no earlier one, and so
-proves nothing. After a pause of this process we do not lead until a look proves that we do.
+A "look" is one read of the Lease. The Lease's times come from another machine's wall clock, so they are only checked
+for changes. If a look finds a new renewal, the look before did not show it, so the renewal is not older than the
+beginning of the look before. The renewal's age is counted from then, by our monotonic clock. The very first look proves
+nothing, because there is no look before it. After a pause of this process we do not lead until a look proves that we
+do.
 
 A follower looks most often while the Lease has expired and another scheduler is about to take it, and at once when the
 kube-scheduler beside it calls, because that scheduler calls only while it leads.
@@ -63,8 +64,8 @@ class Lease:
     """
 
     def __init__(self, api: Api, settings: LeaseSettings, clock: Clock) -> None:
-        """Start without leading, until reads of the Lease have found a renewal; with the identity `EVERYBODY` lead
-        always.
+        """Start without leading, until reads of the Lease have found a renewal. With the identity `EVERYBODY` this
+        replica always leads.
         """
         self.holder = ""
         self.error = ""
@@ -74,8 +75,10 @@ class Lease:
         self._ref = Ref(LEASES, settings.namespace, settings.name)
         self._api = api
         self._clock = clock
-        self._looking = asyncio.Lock()  # the lock is held during a look, so that looks do not overtake one another
-        # the looks of `check` are numbered: these are the last one that began and the last one that ended
+        # The lock is held during a read of the Lease, so that reads do not overtake one another.
+        self._looking = asyncio.Lock()
+        # The reads of the Lease that `check` makes are numbered; these are the numbers of the last read that began and
+        # of the last that ended.
         self._begun = self._ended = 0
         self._checked = -QUICK_SECONDS  # _checked is the value of clock.monotonic() when the last check ended
         self._reported: bool | None = None
@@ -144,8 +147,9 @@ class Lease:
         return QUICK_SECONDS if self._lapses <= now < self._lapses + TAKING_SECONDS else SOON_SECONDS
 
     async def look(self) -> None:
-        """Read the Lease once. The age of a newly found renewal is counted from the beginning of the look before, which
-        did not show that renewal.
+        """Read the Lease once, and record its holder and whether the holder has renewed it.
+
+        The age of a new renewal is counted from the beginning of the read before, which did not show the renewal.
         """
         if self._always:
             return

@@ -38,7 +38,9 @@ KEPT_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check. ``fatal``: whether a failure makes the process unready; otherwise it is a warning."""
+    """The result of one health check. ``fatal``: whether a failure makes the process unready; otherwise a failure is a
+    warning.
+    """
 
     name: str
     ok: bool
@@ -47,14 +49,16 @@ class Check:
 
     @property
     def line(self) -> str:
-        """Return ``[+]name detail``; it begins with ``[-]`` where the check fails, with ``[!]`` where it warns."""
+        """Return the check's line in the answer of ``/readyz``: ``[+]name detail``; it begins with ``[-]`` where the
+        check fails, with ``[!]`` where it warns.
+        """
         mark = "+" if self.ok else "-" if self.fatal else "!"
         return f"[{mark}]{self.name} {self.detail or ('ok' if self.ok else 'failed')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The results of all checks of a process, from which follows whether it is ready."""
+    """The results of all health checks of a process, from which follows whether it is ready."""
 
     checks: tuple[Check, ...]
 
@@ -94,7 +98,7 @@ class Heartbeat:
 
 
 class WatchHealth(Protocol):
-    """The attributes of a reflector that health checks need."""
+    """The type of watches (reflectors) whose health is checked, with the attributes that the checks need."""
 
     @property
     def resource(self) -> Resource:
@@ -127,7 +131,7 @@ def extender_readiness(
     settings: str = "",
     ahead: float = 0.0,
 ) -> Readiness:
-    """Return the checks of ``kohort serve``.
+    """Run all health checks of the extender (``kohort serve``) and return their results.
 
     ``controller``: when the controller was last heard from. ``must_lead``: whether a follower counts as not ready, so
     that a Service sends it no calls. ``settings``: the text that says which settings of the settings file are not in
@@ -140,13 +144,21 @@ def extender_readiness(
     stalled = [f"{watch.resource} ({now - watch.last_seen:.0f} s)" for watch in watches if _stalled(watch, now)]
     return Readiness(
         (
-            Check("synced", not unsynced, f"waiting for the first list of {', '.join(unsynced)}" if unsynced else ""),
+            Check(
+                "synced",
+                not unsynced,
+                f"waiting for the API server's first list of {', '.join(unsynced)}" if unsynced else "",
+            ),
             Check(
                 "rebuilt",
                 snapshot.synced,
-                "" if snapshot.synced else "the ledger is not rebuilt from the API server yet",
+                "" if snapshot.synced else "the ledger is not rebuilt from the API server's lists yet",
             ),
-            Check("watches", not stalled, f"nothing has arrived for {', '.join(stalled)}" if stalled else ""),
+            Check(
+                "watches",
+                not stalled,
+                f"the API server has sent nothing about {', '.join(stalled)}; it is asked again" if stalled else "",
+            ),
             Check("rights", not forbidden, f"may not read {forbidden}: {NO_RIGHT}" if forbidden else "", fatal=False),
             Check(
                 "leading",
@@ -161,13 +173,15 @@ def extender_readiness(
 
 
 def _clock_check(ahead: float) -> Check:
-    """Return the check that the wall clock was not set since the start. ``ahead``: as in `extender_readiness`.
+    """Return the result of a check that fails if the wall clock was set since the start. ``ahead``: as in
+    `extender_readiness`.
 
     The ledger's time continues from the wall clock at the start, while the creation times of jobs are the API server's.
     """
     way = "forward" if ahead > 0 else "back"
     detail = (
-        f"set {way} by {abs(ahead):.0f} s since the start: waiting times are wrong by as much; restart this replica"
+        f"the clock was set {way} by {abs(ahead):.0f} s since the start: waiting times are wrong by as much; restart "
+        "this replica"
     )
     wrong = abs(ahead) > CLOCK_SECONDS
     return Check("clock", not wrong, detail if wrong else "", fatal=False)
@@ -178,13 +192,16 @@ def _stalled(watch: WatchHealth, now: float) -> bool:
 
 
 def controller_check(snapshot: Snapshot, controller: Heartbeat) -> Check:
-    """Return the check that the controller has polled in the last `CONTROLLER_SECONDS`; its text says what waits for
-    the controller otherwise.
+    """Return the result of a check that fails if the controller has not polled in the last `CONTROLLER_SECONDS`; its
+    text then says what waits for the controller.
     """
     if controller.age <= CONTROLLER_SECONDS:
         return Check("controller", True, "" if controller.heard else "not heard from yet", fatal=False)
     since = f"not heard from for {controller.age:.0f} s" if controller.heard else "never heard from"
-    detail = f"{since}: gated pods stay gated ({gated_pods(snapshot)} now), and no pod is woken and no job resized"
+    detail = (
+        f"{since}: gated pods stay gated ({gated_pods(snapshot)} now), and no pod is woken and no job resized; see "
+        "its log"
+    )
     return Check("controller", False, detail, fatal=False)
 
 

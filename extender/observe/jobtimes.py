@@ -41,7 +41,7 @@ class JobTimes:
         self._completions = Histogram("kohort_job_completion_seconds", text, buckets=JOB_SECONDS, registry=registry)
         text = "Migrations that ended, by outcome."
         self._migrations = Counter("kohort_migrations", text, ["outcome"], registry=registry)
-        # _open maps the UID of each unfinished job to whether the job was admitted before
+        # _open maps the UID of each unfinished job to whether its gang has been admitted at any time
         self._open: dict[str, bool] = {}
         self._planned: dict[str, float] = {}  # _planned maps a job's UID to the time of its plan
         self._moving: dict[str, Mapping[Slot, str]] = {}

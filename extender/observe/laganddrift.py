@@ -1,7 +1,7 @@
-"""Measures the event loop's lag (how late it wakes up) and the ledger's drift (objects that the ledger lacks or has too
-many of).
+"""Measures the event loop's lag and the ledger's drift as metrics of ``kohort serve``.
 
-Both measurements run beside the parts of the service (``kohort serve``), and nothing waits for them.
+The lag is how late the event loop wakes a timer. The drift is how many more objects (nodes, pods) the API server has
+than the ledger. Nothing waits for these measurements.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ COUNTED: Final[Mapping[Resource, Callable[[Snapshot], int]]] = {
 
 
 class ObjectCounter(Protocol):
-    """The type of API clients that can count the objects of a resource; `LagAndDrift` needs no more of a client."""
+    """The type of API clients that can count the objects of a resource. `LagAndDrift` needs no more of a client."""
 
     async def count(self, resource: Resource) -> int:
-        """Return how many objects there are. Raises ClusterError where the API server does not say."""
+        """Return how many objects of the resource the API server has. Raises ClusterError where the API server does not
+        say.
+        """
 
 
 class LagAndDrift:
-    """The metrics of the event loop's lag and of the ledger's drift."""
+    """Two metrics: how late the event loop wakes a timer (lag), and how many more nodes and pods the API server has
+    than the ledger (drift).
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         text = "How late the event loop woke a timer of half a second."

@@ -65,7 +65,7 @@ class MeasuredLease(Protocol):
 
 
 class MeasuredReload(Protocol):
-    """The part of the settings file's reader that metrics read."""
+    """The part of the settings file's reader (`config.reload.Reload`) that metrics read."""
 
     @property
     def problem(self) -> str:
@@ -73,7 +73,7 @@ class MeasuredReload(Protocol):
 
 
 class Metrics(Collector):
-    """The metrics of ``kohort serve``."""
+    """The metrics of ``kohort serve``: counters that it updates, and figures that it computes at each scrape."""
 
     def __init__(self) -> None:
         """Create the metrics. `watch` is called later with the parts of the service from which they are read."""
@@ -116,7 +116,9 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def _begin(self) -> None:
-        """Create series with value 0, because the rate of a series that begins above 0 misses the first events."""
+        """Create the counters' series with value 0. If a series first appeared with the first event, Prometheus would
+        not count that event in its rate.
+        """
         for verb in VERBS:
             for result in ("granted", "refused", "error"):
                 self._requests.labels(verb, result)
@@ -184,13 +186,17 @@ class Metrics(Collector):
         self._passage.follow(at, events, effects, after)
 
     def reloads(self, reload: MeasuredReload | None) -> None:
-        """Set the part that tells which settings of the settings file are not in force; None if there is no file."""
+        """Store the reader of the settings file, which tells which settings are not in force; None for no file."""
         self._reload = reload
 
     # -- The methods below compute metrics and checks at a scrape or probe. -------------------------
 
     def readiness(self) -> Readiness:
-        """Return the checks of ``/readyz``."""
+        """Return the results of the health checks that ``/readyz`` shows, from which follows whether the extender is
+        ready.
+
+        There are no results before `watch` was called.
+        """
         if self._ledger is None or self.controller is None:
             return Readiness(())
         ledger = self._ledger
@@ -203,7 +209,9 @@ class Metrics(Collector):
         return self._lease is not None and self._lease.leading()
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing; otherwise the registry would collect all metrics when this collector is registered."""
+        """Return no metric. Without this method, the registry would collect all metrics when this collector is
+        registered.
+        """
         return ()
 
     def collect(self) -> Iterator[Metric]:

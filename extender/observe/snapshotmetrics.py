@@ -27,7 +27,8 @@ from policy.cluster.snapshot import Snapshot, reason_of
 from policy.placement.gang import cross_node_pairs
 from policy.systems.base import Policy
 
-RESOURCES: Final = 10  # at most this many resources get metrics, because an administrator may define any number of them
+# At most RESOURCES resources get metrics, because an administrator may define any number of them.
+RESOURCES: Final = 10
 # These two resources get no metrics. They limit the number of pods and the scratch space, which are of no interest
 # here.
 UNPRICED: Final = ("pods", "ephemeral-storage")
@@ -35,8 +36,8 @@ USE: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)  # the buckets for the share of a 
 
 
 class Unit(NamedTuple):
-    """The unit in which the metrics give a resource. ``size``: how many of the ledger's units (such as millicores) make
-    one of it.
+    """The unit in which the metrics give a resource, such as cores for cpu. ``size``: how many of the ledger's units
+    (such as millicores) make one of the metrics' units.
     """
 
     name: str
@@ -163,7 +164,7 @@ def _buckets(shares: list[float]) -> tuple[list[tuple[str, float]], float]:
 
 
 def _fragmentation(shares: list[tuple[int, int]]) -> float:
-    """Return which share of a resource's free amount is on partly used nodes.
+    """Return which share, from 0 to 1, of the free amount of a resource is on partly used nodes.
 
     ``shares``: for each node the amount that it has, and the amount that is taken. The result is 0 if all free amounts
     are on empty nodes or nothing is free, and 1 if no node is empty.

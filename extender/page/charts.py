@@ -13,9 +13,9 @@ from extender.page.formatting import clean, duration, short_name
 from extender.page.loadhistory import LoadSample
 
 WIDTH, HEIGHT = 600.0, 100.0
-POINTS: Final = 240  # a line has at most this many points; more points would not be visible
-LEAST_SPAN: Final = 600.0  # a chart covers at least this many seconds
-GAP: Final = 5.0  # a line is broken where two samples are further apart than this many times the median distance
+POINTS: Final = 240  # POINTS is the largest number of points in a line; more points would not be visible.
+LEAST_SPAN: Final = 600.0  # LEAST_SPAN is the least number of seconds that a chart covers.
+GAP: Final = 5.0  # A line is broken where two samples are further apart than GAP times the median distance.
 
 
 class Timed(Protocol):

@@ -25,6 +25,7 @@ from extender.state.ledger import Ledger
 from policy.answers.queue import Place, places
 from policy.cluster.gang import State
 from policy.cluster.model import Job
+from policy.cluster.reasons import without_advice
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.cluster.words import counted
 
@@ -35,17 +36,17 @@ _SETTLED: Final = (State.RUNNING,)
 
 
 class ReadinessSource(Protocol):
-    """The type of objects that know the service's health."""
+    """The type of objects that run the service's health checks."""
 
     def readiness(self) -> Readiness:
-        """Return the checks of ``/readyz``."""
+        """Return the results of the health checks that ``/readyz`` shows."""
         ...
 
 
 class QueuedRow(NamedTuple):
-    """A row of the queue, without the job's place and waiting time.
+    """A row of the queue's table, without the job's position in the queue and its waiting time.
 
-    The place and the time change for many rows at once. Without them a row's HTML can be kept, and `htmlrows.placed`
+    The position and the time change for many rows at once. Without them a row's HTML can be kept, and `htmlrows.placed`
     adds them later.
     """
 
@@ -65,9 +66,9 @@ class QueuedRow(NamedTuple):
 
 
 class QueueRows(NamedTuple):
-    """The waiting jobs and their places in the queue, counted from 1.
+    """The rows of the queue's table, and the position of each job in the queue, counted from 1.
 
-    The place is 0 for a job that is not in the queue: malformed, suspended, or being released.
+    The position is 0 for a job that is not in the queue: malformed, suspended, or being released.
     """
 
     places: tuple[int, ...]
@@ -80,15 +81,19 @@ class QueueRows(NamedTuple):
 
     @property
     def place_texts(self) -> str:
-        """Return the places for the first cells of the rows, separated by spaces."""
+        """Return the positions in the queue that the first column of the queue's table shows, in one text, separated by
+        spaces.
+
+        A job that is not in the queue has a dash. Only the first `MOST_QUEUED` rows are shown.
+        """
         return " ".join(str(place or "–") for place in self.places[:MOST_QUEUED])
 
 
 class RunningRow(NamedTuple):
     """A row of the list of jobs that hold resources.
 
-    low, high: the bounds of its workers. given: workers that the policy gave the job. there: workers that are bound.
-    nodes: the number of nodes of its plan. rival: the job for which it was shrunk last, or empty.
+    low, high: the bounds of the job's workers. given: how many workers the policy gave the job. there: how many of its
+    workers are bound. nodes: the number of nodes of its plan. rival: the job for which it was shrunk last, or empty.
     """
 
     look: Look
@@ -135,7 +140,7 @@ class ClusterPage:
         self._charted: tuple[float, list[str]] | None = None
 
     def make(self) -> tuple[int, Lists, Mapping[str, str]]:
-        """Return the snapshot's generation, the page's lists of rows by name, and the small values beside them."""
+        """Return the snapshot's number (generation), the page's lists of rows by name, and its other texts by name."""
         snapshot, now = self._ledger.snapshot, self._ledger.now()
         self._timeline.read_on()
         self.looks.keep(snapshot.jobs.keys())
@@ -211,7 +216,7 @@ class ClusterPage:
             self.looks.of(job.uid), job.namespace, job.name, job.kind, shape_of(job),
             needs(job.requests(job.min_workers)), f"{place.weight:.3f}" if place.weight is not None else "",
             job.arrival, place.starving, shown.reason if shown else reason.value,
-            (shown.text if shown else reason.text).removeprefix(_PREFIX),
+            without_advice(shown.text if shown else reason.text).removeprefix(_PREFIX),
             "; ".join(part for part in (detail, *more) if part), self._redaction.text(shown.behind) if shown else "",
         )  # fmt: skip
 
@@ -242,12 +247,14 @@ class ClusterPage:
 
 
 def _order(snapshot: Snapshot, job: Job) -> tuple[bool, str]:
-    """Return the sort key: jobs in another state than running come first, each group in order of name."""
+    """Return the sort key of a job in the list of jobs that hold resources: jobs in another state than running come
+    first, each group in order of name.
+    """
     return snapshot.gang(job.uid).state in _SETTLED, job.key
 
 
 def shape_of(job: Job) -> str:
-    """Return the roles of a job: ``1 ps + 2–8 workers``."""
+    """Return the roles of a job with their numbers of pods as text: ``1 ps + 2–8 workers``."""
     parts = [f"{role.replicas} {role.name}" for role in job.rigid]
     if job.worker is not None:
         low, high = job.min_workers, job.max_workers
@@ -256,7 +263,9 @@ def shape_of(job: Job) -> str:
 
 
 def _reasons(queue: tuple[QueuedRow, ...]) -> list[tuple[str, str, int]]:
-    """Return each reason code with its text and the number of jobs that wait for it, the most frequent reason first."""
+    """Return each reason for which jobs wait, as (code, text, number of jobs), the most frequent reason first; at most
+    eight.
+    """
     counts = Counter((row.reason, row.text) for row in queue)
     return [(reason, text, number) for (reason, text), number in counts.most_common(8)]
 
@@ -267,7 +276,7 @@ Figure = tuple[str, str, str, bool]
 def _figures(
     snapshot: Snapshot, queue: QueueRows, running: tuple[RunningRow, ...], nodes: NodeMap, now: float
 ) -> list[Figure]:
-    """Return the figures above the lists: name, value, note, and whether an operator should look into it."""
+    """Return the figures at the top of the page: (name, value, note, whether an operator should look into it)."""
     waiting = queue.queueing
     starving, moving = sum(row.starving for row in waiting), sum(row.state != "running" for row in running)
     down = sum(not node.ready for node in snapshot.nodes.values())

@@ -20,8 +20,9 @@ EMPTY: Final[Lists] = {name: [] for name in ("answer", "charts", "courses", "cou
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The load at one moment under each policy that is compared; for a run that ended before this time, the last load
-    of that run.
+    """The load of the cluster at one moment, once for each policy that is compared.
+
+    If the simulation under a policy ended before this moment, its last load is given.
     """
 
     at: float
@@ -35,15 +36,15 @@ class ComparisonPage:
     rows: Rows
 
     def pending(self, policy: str) -> Lists:
-        """Return the lists to show while the comparison is computed."""
+        """Return the page's lists of rows, by name, to show while the comparison is being computed."""
         return {**EMPTY, "answer": [self.rows.html("pending", policy=policy)]}
 
     def failed(self, text: str) -> Lists:
-        """Return the lists to show where the comparison failed; ``text`` says why."""
+        """Return the page's lists of rows, by name, to show where the comparison failed; ``text`` says why."""
         return {**EMPTY, "answer": [self.rows.html("failed", text=text)]}
 
     def of(self, found: ComparisonView) -> Lists:
-        """Return the lists that show a finished comparison."""
+        """Return the page's lists of rows, by name, that show a finished comparison."""
         row = self.rows.html
         names = _names(found)
         charts = [row("chart", chart=chart) for chart in _charts(found, names)]

@@ -17,9 +17,10 @@ from typing import Any, Final, TypeVar
 
 from extender.clock import Clock
 
-SHARE: Final = 0.25  # making frames may take at most this share of the time
-AT_ONCE: Final = 0.2  # after a while without frames, making frames may take this many seconds without a break
-KEPT: Final = 32  # this many past frames are kept; they take little memory, because equal rows are the same objects
+SHARE: Final = 0.25  # SHARE is the share of the time that making frames may take.
+AT_ONCE: Final = 0.2  # After a while without frames, making frames may take AT_ONCE seconds without a break.
+# KEPT is the number of past frames that are kept. They take little memory, because equal rows are the same objects.
+KEPT: Final = 32
 T = TypeVar("T")
 Lists = Mapping[str, Sequence[str]]
 

@@ -27,10 +27,10 @@ SOME_NODES: Final = 240
 
 
 class MapMember(NamedTuple):
-    """A member on a node.
+    """A member on a node of the map.
 
-    job: the job's UID in the ledger. key: its namespace/name. away: whether a ps or worker of the job with which the
-    member exchanges data is on another node. finished: whether the job has ended.
+    job: the job's UID in the ledger. key: the job's namespace/name. away: whether a ps or worker of the job with which
+    the member exchanges data is on another node. finished: whether the job has ended.
     """
 
     job: str
@@ -191,7 +191,7 @@ def _hosts(where: Mapping[Slot, str], role: str) -> list[str]:
 
 
 def _job_on_map(job: Job, where: Mapping[Slot, str]) -> JobOnMap:
-    """Return the members of a job for the map, rigid members first; ``where`` has the node of each slot."""
+    """Return the members of a job as the map draws them, rigid members first; ``where`` has the node of each slot."""
     servers, workers = _hosts(where, PS), _hosts(where, WORKER)
     cross = sum(1 for server in servers for worker in workers if server != worker)
     guests = []

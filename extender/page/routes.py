@@ -40,7 +40,7 @@ HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 MOST_VISIBILITIES: Final = 16
-# a viewer that already shows the finished comparison sends this name of a frame
+# A browser that already shows the finished comparison sends this text as the name of its frame.
 FOUND: Final = "found"
 FOR_EVER: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 
@@ -100,7 +100,7 @@ class Page:
         return await self._page("overview.html", frame.name, "parts", lists=frame.lists, facts=frame.facts)
 
     async def parts(self, request: Request) -> Response:
-        """Answer with what has changed on the cluster's page since the frame that the viewer has."""
+        """Answer with what has changed on the cluster's page since the version (frame) that the viewer has."""
         frames = self._frames_for((await caller_of(request)).visibility)
         return JSONResponse(await frames.news(request.query_params.get("since", "")), headers=HEADERS)
 
@@ -132,7 +132,7 @@ class Page:
             return await asyncio.to_thread(explanation, ledger.snapshot, job, ledger.policy, ledger.now(), trials=True)
 
     async def job_parts(self, request: Request) -> Response:
-        """Answer with all current lists of the job's page."""
+        """Answer with all current lists of the job's page, for the browser to replace the old ones."""
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         redaction = Redaction((await caller_of(request)).visibility)
         lists = await self._maker(lambda: self._job.make(namespace, name, redaction)) or {}
@@ -161,7 +161,9 @@ class Page:
         return await self._page("comparison.html", "", parts, "../", **head, lists=lists)
 
     async def comparison_parts(self, request: Request) -> Response:
-        """Wait for the comparison and answer with it, or with no lists if the viewer has it already."""
+        """Wait until the comparison is computed and answer with its lists; with no lists if the viewer has them
+        already.
+        """
         policy, since = request.path_params["policy"], request.query_params.get("since", "")
         lists: Lists = {}
         if since != FOUND:

@@ -11,8 +11,9 @@ from extender.present.decisionviews import decision_view
 from extender.state.journal import Entry, Journal
 from policy.cluster.actions import Remember
 
-KEPT: Final = 2_000  # the newest lines are kept, at most this many
-MOST_INPUTS: Final = 3  # a line shows at most this many figures; the job's page shows all figures
+KEPT: Final = 2_000  # KEPT is the largest number of lines that are kept; the oldest are dropped.
+# MOST_INPUTS is the largest number of figures that a line shows; the job's page shows all figures.
+MOST_INPUTS: Final = 3
 TOGETHER_SECONDS: Final = 30.0
 
 
@@ -58,7 +59,9 @@ class Timeline:
 
     def _take(self, entry: Entry) -> None:
         if isinstance(entry.effect, Remember):
-            return  # a policy's note to itself is not shown, because it is no decision about a job
+            # Effects with which a policy only stores something for itself are not shown, because they are no decisions
+            # about a job.
+            return
         view, named = decision_view(entry), entry.subject.job
         uid, job = named.uid if named is not None else "", view.job
         kind = f"{view.action.lower()}{entry.way}"

@@ -58,7 +58,9 @@ def decision_view(entry: Entry) -> DecisionView:
 
 
 def action_of(effect: Effect) -> str:
-    """Return the name of an effect: its class, or for Shown what the API shows as done, such as "Bound"."""
+    """Return the name of an effect: the name of its class; for the class Shown, the name of the change that the API
+    shows as done, such as "Bound".
+    """
     return effect.what if isinstance(effect, Shown) else type(effect).__name__
 
 
@@ -72,9 +74,9 @@ def _fields_of(effect: Effect, subject: Subject, way: Direction) -> dict[str, ob
             text = f"planned: to move whole to {counted(len(set(effect.nodes.values())), 'node')}"
             return {"nodes": _by_member(effect), "text": text}
         case Reject():
-            return {"reason": effect.reason.value, "text": _without_prefix(effect.reason)}
+            return {"reason": effect.reason.value, "text": effect.reason.fact}
         case Released():
-            return {"reason": effect.reason.value, "text": f"plan given up: {_without_prefix(effect.reason)}"}
+            return {"reason": effect.reason.value, "text": f"plan given up: {effect.reason.fact}"}
         case Stalled():
             return {"workers": effect.workers, "reason": Reason.STALLED.value, "text": _stalled(effect)}
         case ShrinkStalled():
@@ -95,17 +97,12 @@ def _fields_of(effect: Effect, subject: Subject, way: Direction) -> dict[str, ob
             return {
                 "pod": subject.pod or effect.uid,
                 "reason": effect.reason.value,
-                "text": _without_prefix(effect.reason),
+                "text": effect.reason.fact,
             }
         case Remember():
-            return {"text": f"remembered {effect.key}"}
+            return {"text": f"the policy stored what it remembers under {effect.key}"}
         case _:
             assert_never(effect)
-
-
-def _without_prefix(reason: Reason) -> str:
-    """Return the reason's sentence without the prefix "kohort: ", which only a pod's conditions and events need."""
-    return reason.text.removeprefix("kohort: ")
 
 
 def _planned(admit: Admit, subject: Subject) -> str:
@@ -142,13 +139,15 @@ def _write_refused(effect: WriteRefused, subject: Subject) -> dict[str, object]:
 
 def _edited(edit: Edited) -> str:
     """Return the text for a change that a user made to a job; it says whether Kohort keeps the change or undoes it."""
-    ends = "respected" if edit.kept else "set back, since only the policy adds workers"
+    ends = "the change stays" if edit.kept else "it is set back, since only the policy adds workers"
     return f"somebody has changed {edit.what} from {edit.before} to {edit.after}: {ends}"
 
 
 def _stalled(growth: Stalled) -> str:
-    ends = "given back" if growth.given_back else "still awaited"
-    return f"{growth.missing} of the {counted(growth.workers, 'worker')} given have not come: {ends}"
+    ends = "Kohort takes them back" if growth.given_back else "Kohort still waits for them"
+    return (
+        f"{growth.missing} of the {counted(growth.workers, 'worker')} that the job was given have not arrived: {ends}"
+    )
 
 
 def _preempted(loss: Preempted) -> str:
@@ -172,7 +171,7 @@ def _resized(resize: Resize, rival: Named | None, way: Direction) -> dict[str, o
     ahead = _full_name(rival)
     scaled = f"asked to scale {way} to {counted(resize.workers, 'worker')}" + (f" for {ahead}" if ahead else "")
     anew = f"planned: new nodes for {counted(len(resize.nodes), 'member')}"
-    text = "asked to pause" if resize.pauses else scaled if way else anew
+    text = "asked to pause: its pods will be removed" if resize.pauses else scaled if way else anew
     named = {"workers": resize.workers, "direction": way, "nodes": _by_member(resize)}
     return {**named, "on_behalf_of": ahead, "text": text}
 

@@ -55,7 +55,7 @@ def _with_kind(found: Grounds, job: Job) -> Grounds:
 
 
 def _rigid(job: Job) -> str:
-    """Return why a rigid gang does not grow, and which field of its object would let it grow."""
+    """Return the text that says why a rigid gang does not grow, and which field of its object would let it grow."""
     kind = KINDS.get(job.kind)
     if kind is None or not kind.resizes:
         return f"its kind: Kohort does not resize a {job.kind}"

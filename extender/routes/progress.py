@@ -44,7 +44,7 @@ class Progress:
         self._last: dict[str, float] = {}
 
     def app(self) -> Starlette:
-        """Return the app with both routes; it is served on a listener that training pods can reach."""
+        """Return the app with the routes of this module, for a listener that training pods can reach."""
         routes = [
             Route("/v1/progress", self.take, methods=["POST"]),
             Route("/v1/jobs/{namespace}/{name}/progress", self.take, methods=["POST"]),

@@ -66,14 +66,16 @@ FOLLOWS: Final = "leading: this replica does not lead and decides nothing; ask t
 
 
 class HealthSource(Protocol):
-    """An object that knows the service's health, and when the controller has asked last (its heartbeat)."""
+    """The type of objects that know the results of the service's health checks, and when the controller last sent a
+    request (its heartbeat).
+    """
 
     @property
     def controller(self) -> Heartbeat | None:
         """Return the heartbeat that each request of the controller renews; None: no controller is expected."""
 
     def readiness(self) -> Readiness:
-        """Return the checks of ``/readyz``."""
+        """Return the results of the health checks that ``/readyz`` shows."""
 
 
 class Rest:
@@ -285,7 +287,7 @@ class Rest:
     async def stream(
         self, parameters: Annotated[NoParameters, Query()], caller: Asker, last: LastEvent = ""
     ) -> Response:
-        """Send server-sent events: one for each revision of the ledger, with the decisions that led to it."""
+        """Send server-sent events: one for each revision of the ledger, with the decisions that led to the revision."""
         if self.streams.full:
             raise ProblemError(503, f"too many streams are open; allowed: {MOST_STREAMS} at once; try again later")
         return self.streams.answer(last, caller)

@@ -34,9 +34,11 @@ from policy.cluster.events import NodeNotOffered
 from policy.cluster.reasons import Reason
 
 REPLANS: Final = 4
-INTERNAL_ERROR: Final = "kohort: internal error; the log has it"
-TOO_LONG: Final = "kohort: the request's body is too long"
-UNREADABLE: Final = "kohort: the pod could not be read from the API server"
+INTERNAL_ERROR: Final = (
+    "kohort: an internal error; the log of Kohort has its cause, and kube-scheduler tries the pod again"
+)
+TOO_LONG: Final = "kohort: the body of kube-scheduler's call is longer than server.body_limit_bytes; raise that setting"
+UNREADABLE: Final = "kohort: the pod could not be read from the API server; kube-scheduler tries it again"
 Observe = Callable[[str, float, str], None]
 # A verb's answer is its body, and the reason code of a refusal (empty if the request was granted).
 Answered = tuple[bytes, str]
@@ -149,7 +151,7 @@ class Verbs:
         try:
             body, reason = await ask(request)
         except RequestError as error:
-            body, reason = refusal(verb, f"kohort: malformed request: {error}"), "RequestError"
+            body, reason = refusal(verb, f"kohort: kube-scheduler's call is malformed: {error}"), "RequestError"
         except Exception:
             _log.exception("%s failed", verb)
             body, reason = refusal(verb, INTERNAL_ERROR), "InternalError"

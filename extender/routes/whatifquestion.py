@@ -195,13 +195,13 @@ def _node_events(question: WhatIf, snapshot: Snapshot) -> Iterator[Event]:
 def _node(snapshot: Snapshot, field: str, name: str) -> Node:
     if name not in snapshot.nodes:
         names = sorted(snapshot.nodes)
-        raise wrong(field, name, f"one of {listed(names, 20)}" if names else "no node is known")
+        raise wrong(field, name, f"one of {listed(names, 20)}" if names else "none, because no node is known")
     return snapshot.nodes[name]
 
 
 def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: float) -> Iterator[Event]:
     if question.job is not None and question.shape is not None:
-        raise wrong("shape", "a shape beside a job", "either job or shape")
+        raise wrong("shape", "a shape beside a job", "either job or shape, not both")
     manifest = question.shape.manifest(scheduler_name) if question.shape is not None else question.job
     if manifest is None:
         return
@@ -215,7 +215,7 @@ def _job_events(question: WhatIf, snapshot: Snapshot, scheduler_name: str, now: 
         whose = "job" if question.shape is None else "shape"
         raise wrong(whose, members, f"a job of at most {MOST_MEMBERS} members in one question")
     if any(other.key == job.key and other.kind == job.kind for other in snapshot.jobs.values()):
-        raise wrong("job.metadata.name", job.key, f"the name of a job that does not exist yet; {EXISTS}")
+        raise wrong("job.metadata.name", job.key, f"a name that no job has yet; {EXISTS}")
     yield from submitted(job)
 
 
@@ -255,7 +255,7 @@ def _name_of(manifest: Mapping[str, Any]) -> str:
         return name
     if not name and (prefix := text(meta, "generateName")):
         return f"{prefix}{UID}"
-    raise wrong("job.metadata.name", name, "the name of the job, or generateName")
+    raise wrong("job.metadata.name", name, "a name, or metadata.generateName in its place")
 
 
 def _not_ours(item: dict[str, Any], kind: JobKind, scheduler_name: str) -> ProblemError:

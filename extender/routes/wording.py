@@ -11,8 +11,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 BODY: Final = "body"
-MOST_CHARACTERS: Final = 100  # an error shows at most this many characters of a wrong value
-MOST_EXACT: Final = 2**53  # JSON readers keep all integers up to this one exactly; a larger integer is shown as text
+MOST_CHARACTERS: Final = 100  # An error shows at most MOST_CHARACTERS characters of a wrong value.
+MOST_EXACT: Final = 2**53  # JSON readers keep all integers up to MOST_EXACT exactly; a larger integer is shown as text.
 A_BODY: Final = "a JSON object, with content-type: application/json"
 Json = Mapping[str, Any]
 Value = str | bool | int | float

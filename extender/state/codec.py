@@ -58,7 +58,7 @@ def _writer(kind: type) -> Callable[[Any], Any]:
         return lambda value: {IS: "tuple", "items": [plain(item) for item in value]}
     if issubclass(kind, list):
         return lambda value: [plain(item) for item in value]
-    raise CodecError(f"{kind.__module__}.{kind.__qualname__} cannot be written")
+    raise CodecError(f"{kind.__module__}.{kind.__qualname__} cannot be written to the journal")
 
 
 def _as_it_is(value: Any) -> Any:
@@ -120,7 +120,9 @@ def _class(name: str) -> type:
 @cache
 def _name(kind: type) -> str:
     if not kind.__module__.startswith(ROOM) or "." in kind.__qualname__:
-        raise CodecError(f"{kind.__module__}.{kind.__qualname__} cannot be written: it is no class of policy")
+        raise CodecError(
+            f"{kind.__module__}.{kind.__qualname__} cannot be written to the journal: it is no class of policy"
+        )
     return f"{kind.__module__}:{kind.__qualname__}"
 
 

@@ -26,7 +26,9 @@ def name_now(kind: str) -> str:
 
 
 def parts_now(kind: str, parts: Parts) -> Parts:
-    """Return the fields of today's class ``kind``, from the fields that were written (``parts``)."""
+    """Translate the fields of an object, as an earlier version wrote them (``parts``), into the fields of today's class
+    ``kind``.
+    """
     translate = CHANGED.get(kind)
     return translate(parts) if translate is not None else parts
 

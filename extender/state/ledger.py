@@ -29,8 +29,9 @@ Carrier = Callable[[tuple[Effect, ...]], None]
 # A function that is called with a step's time, events and effects, the snapshot after it, and the error that made it
 # fail (empty if it succeeded).
 Record = Callable[[float, Sequence[Event], Sequence[Effect], Snapshot, str], None]
-SHORTEST_TICK = 0.05  # two steps that `tick` makes are at least this many seconds apart
-# the pause between slow steps has at most this many seconds; with a longer one decisions would come too late
+SHORTEST_TICK = 0.05  # SHORTEST_TICK is the least number of seconds between two steps that `tick` makes.
+# LONGEST_REST is the largest number of seconds between two slow steps; with a longer pause decisions would come too
+# late.
 LONGEST_REST = 0.25
 GONE_REMEMBERED = 10_000
 _log = logging.getLogger(__name__)
@@ -116,8 +117,10 @@ class Ledger:
         return uid in self._gone or lacked
 
     def lacks(self, uid: str, version: int) -> bool:
-        """Tell whether the last list of pods lacks the pod with this UID, although the list is as new as ``version`` or
-        newer.
+        """Tell whether the pod with this UID was missing in the last list of pods. False if the list is older than
+        ``version``.
+
+        ``version``: a resourceVersion at which the pod existed.
         """
         return version <= self._listed_until and uid not in self._listed
 
@@ -180,7 +183,10 @@ class Ledger:
         try:
             return inputs_of(before, self.snapshot, effects, self.policy, now)
         except Exception:
-            _log.exception("the inputs of a decision could not be worked out")
+            _log.exception(
+                "the figures of a decision could not be computed, so its entry in the history shows none; please "
+                "report this error"
+            )
             return {}
 
     def _write_down(self, now: float, batch: Sequence[Event], effects: Sequence[Effect], error: str = "") -> None:
@@ -188,7 +194,10 @@ class Ledger:
             try:
                 record(now, batch, effects, self.snapshot, error)
             except Exception:
-                _log.exception("a record of a step failed")  # the step itself succeeded, so its effects are carried out
+                # the step itself succeeded, so its effects are carried out
+                _log.exception(
+                    "a step could not be written down (journal or history); it is carried out; please report this error"
+                )
 
     def _step_late(self) -> None:
         """Make the step that ``post`` asked for. An exception is only logged here, because a timer has no caller;
@@ -197,7 +206,9 @@ class Ledger:
         try:
             self.step()
         except Exception:
-            _log.exception("a step failed")
+            _log.exception(
+                "a step of the ledger failed, so the service decides nothing more and stops; please report this error"
+            )
 
     def _remember_gone(self, events: Iterable[Event]) -> None:
         """Remember deleted pods as soon as their events are queued, because a filter call may come before the step."""
@@ -208,9 +219,9 @@ class Ledger:
             self._gone.popitem(last=False)
 
     def _carry(self, effects: tuple[Effect, ...]) -> None:
-        """Call every carrier with the effects.
+        """Pass a step's effects to every carrier: the functions that carry effects out, such as the barrier's.
 
-        If a carrier makes a step itself, the carriers get that step's effects after these.
+        If a carrier itself makes the ledger step, the effects of that step are passed on after those of this step.
         """
         self._uncarried.append(effects)
         if self._carrying:
@@ -227,8 +238,9 @@ class Ledger:
             try:
                 carrier(effects)
             except Exception:
-                # The other carriers are still called, because an error in one of them must not lose a binding.
-                _log.exception("a carrier of effects failed")
+                # The loop goes on to the other functions that carry out effects, because an error in one of them must
+                # not prevent a binding that another one sends.
+                _log.exception("an effect of a step could not be carried out; please report this error")
 
     def _wake(self) -> None:
         self._changed.set()
@@ -236,7 +248,9 @@ class Ledger:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            raise LedgerStoppedError("a step of the ledger failed") from self._failure
+            raise LedgerStoppedError(
+                "a step of the ledger failed, so it decides nothing more; the log has the error"
+            ) from self._failure
 
     async def changed(self, generation: int, timeout: float) -> Snapshot:
         """Return the first snapshot after ``generation``, or the current one when ``timeout`` (seconds) has passed."""
@@ -266,14 +280,16 @@ class Ledger:
                 self._prepare()
 
     def _prepare(self) -> None:
-        """Let the policy compute between two steps what its next decision needs, so that no call of kube-scheduler
-        waits for these computations.
+        """Let the policy compute in advance, between two steps, what its next decision needs, so that no call of
+        kube-scheduler waits for these computations.
         """
         try:
             self.policy.prepare(self.snapshot, self.now())
         except Exception:
-            # The next decision then computes by itself what was to be prepared.
-            _log.exception("nothing was prepared for the next decision")
+            # If preparing fails, the next decision itself computes what it needs.
+            _log.exception(
+                "computing ahead for the next decision failed; it is computed when it is made; please report this error"
+            )
 
     def _next_deadline(self) -> float:
         """Return the nearest time (seconds since the epoch) at which time alone changes something.

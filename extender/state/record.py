@@ -28,8 +28,8 @@ from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
 FORMAT: Final = 1
-BEHIND: Final = 4096  # at most this many steps wait to be written to the disk
-CLOSE_SECONDS: Final = 3.0  # at its end the process waits for the disk for at most this many seconds
+BEHIND: Final = 4096  # BEHIND is the largest number of steps that wait to be written to the disk.
+CLOSE_SECONDS: Final = 3.0  # At its end the process waits for the disk for at most CLOSE_SECONDS.
 NAME: Final = "journal-{:06d}.jsonl"
 _NAMED: Final = re.compile(r"journal-(\d{6,})\.jsonl")
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(Event)}
@@ -42,8 +42,8 @@ FIRST_EFFECTS: Final = frozenset(
         "ShrinkStalled",
     }
 )  # fmt: skip
-# A journal that does not name its kinds of effects also has the kinds on the right if its state has the part on the
-# left.
+# Maps a part of a state to kinds of effects. A journal that does not name its kinds of effects also has these kinds if
+# its state has that part.
 CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}
 # The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {
@@ -51,7 +51,8 @@ FACTS: Final[dict[str, Any]] = {
     "jobs": list[tuple[str, Job]],
     "pods": list[tuple[str, Pod]],
 }
-# REST names the parts of a snapshot that are not in FACTS. The index is not written, because it is computed from them.
+# The constant REST has the names of all parts of a snapshot that are not in FACTS. The index is not among them, because
+# it is computed from the other parts and not written.
 REST: Final = tuple(f.name for f in fields(Snapshot) if f.name not in {*FACTS, "index"})
 _encoder: Final = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
@@ -157,7 +158,10 @@ def _beginning(path: Path, line: bytes) -> Beginning:
         parts |= {name: dict(msgspec.convert(entry["facts"][name], type=kind)) for name, kind in FACTS.items()}
         return Beginning(value_of(entry["policy"]), Snapshot(**parts), _kinds(entry))
     except (msgspec.MsgspecError, CodecError, KeyError, TypeError, RecursionError) as error:
-        raise RecordError(f"{path}, line 1: this is no beginning of a journal ({error})") from None
+        raise RecordError(
+            f"{path}, line 1: this line does not begin a journal: {error}; name a journal of this version or an "
+            "earlier one"
+        ) from None
 
 
 def _kinds(entry: dict[str, Any]) -> frozenset[str]:
@@ -175,7 +179,10 @@ def _steps(path: Path, file: IO[bytes]) -> Iterator[Step]:
                 entry = msgspec.json.decode(line, type=_Entry)
                 yield Step(number, entry.at, tuple(map(_event, entry.events)), bytes(entry.effects), entry.error)
             except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
-                raise RecordError(f"{path}, line {number}: this is no step of a journal ({error})") from None
+                raise RecordError(
+                    f"{path}, line {number}: this line is not a step of a journal: {error}; the file is damaged or "
+                    "of another version"
+                ) from None
 
 
 class _Entry(msgspec.Struct):
@@ -194,7 +201,7 @@ def _event(written: tuple[str, Any]) -> Event:
 
 
 class _Handed(NamedTuple):
-    """A step that is handed to the writing thread.
+    """A step that `Recorder` hands to its writing thread.
 
     before: the beginning of a new file, which this step starts; None for a step that goes into the current file.
     """
@@ -260,14 +267,22 @@ class Recorder:
             self._queue.put(None, timeout=seconds)
             self._thread.join(seconds)
         if self._thread.is_alive():
-            _log.error("the journal on disk lacks its last steps: the disk did not take them in %g s", seconds)
+            _log.error(
+                "the journal on disk lacks its last steps, because the disk did not take them within %g s; check the "
+                "disk",
+                seconds,
+            )
 
     def _write_all(self) -> None:
         try:
             while (step := self._queue.get()) is not None:
                 self._write(step)
         except Exception as error:  # after any error the service goes on without a journal on disk
-            _log.error("the journal on disk has ended: %s", error, exc_info=not isinstance(error, OSError))
+            _log.error(
+                "the journal on disk has ended, and the service goes on without it until its next start: %s",
+                error,
+                exc_info=not isinstance(error, OSError),
+            )
             while self._queue.get() is not None:
                 pass  # the queue is still emptied, so that it never fills up
         finally:

@@ -12,7 +12,10 @@ from policy.systems.base import Policy
 
 
 def rules_of(settings: Settings) -> Rules:
-    """Return the rules that a step follows, from the settings; a plan gets as much time as a repair."""
+    """Return the rules (deadlines and limits) that a step follows, made from the settings.
+
+    The setting ``barrier.repair_seconds`` is the deadline for a new plan as well as for a repair.
+    """
     return Rules(
         window_seconds=settings.barrier.window_seconds,
         hold_seconds=settings.barrier.hold_seconds,

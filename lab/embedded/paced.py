@@ -141,6 +141,6 @@ async def paced(
     try:
         yield await asyncio.wrap_future(entered), ask
     finally:
-        with contextlib.suppress(RuntimeError):  # the error is raised if the loop has ended already
+        with contextlib.suppress(RuntimeError):  # call_soon_threadsafe raises it if the loop has ended
             loop.call_soon_threadsafe(stop.set)
         await asyncio.wrap_future(ended)

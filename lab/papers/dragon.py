@@ -24,7 +24,7 @@ JOBS = [f"job-{number:02d}" for number in range(1, 13)]
 GAPS = (400, 250, 167, 125, 83, 62)
 
 
-# -- Table 1 -------------------------------------------------------------------------------------
+# -- The functions below measure DRAGON's Table 1. -----------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ TABLE_1 = Experiment(
     ),
 )
 
-# -- a hundred jobs --------------------------------------------------------------------------------
+# -- The functions below measure a hundred jobs. ---------------------------------------------------
 
 
 def hundred(seed: int) -> Row:

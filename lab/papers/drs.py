@@ -100,8 +100,8 @@ class DrsCase:
         """Run the policies, and return each one's mean elapsed minutes, of all jobs and of those of the highest
         utility.
 
-        The keys are elapsed/NAME and elapsed/NAME/top. ``top gain`` is by how many percent DRS is below DRAGON for the
-        latter.
+        The keys are elapsed/NAME and elapsed/NAME/top. ``top gain`` is by how many percent DRS's mean elapsed time of
+        the jobs of the highest utility is below DRAGON's.
         """
         trace = self.trace(seed)
         runs: dict[str, Policy] = {"dragon": Dragon(), "drs": self.policy}
@@ -117,7 +117,7 @@ class DrsCase:
 
 
 def _classes(trace: Trace) -> dict[str, list[JobSpec]]:
-    """Return the jobs by utility: under ``top`` those of the highest, the others under their utility, such as ``1``."""
+    """Return the jobs by their utility as a text, such as ``1``; the jobs of the highest utility are under ``top``."""
     top = max(one.utility for one in trace.jobs)
     found: dict[str, list[JobSpec]] = {"top": []}
     for one in trace.jobs:

@@ -100,9 +100,7 @@ class NewcomersCase:
         """Run each policy, and return the mean minutes wait/NAME/KIND and elapsed/NAME/KIND, and the number of jobs
         finished/NAME.
 
-        NAME is the policy.
-
-        KIND is ``new`` for newcomers and ``long`` for long jobs.
+        NAME is the policy's name, and KIND is ``new`` for newcomers and ``long`` for long jobs.
         """
         trace, row = self.make(seed), dict[str, float]()
         for name, policy in self.policies.items():

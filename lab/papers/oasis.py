@@ -147,7 +147,7 @@ LOAD = Experiment(
     assumed=ASSUMED,
 )
 
-# -- lateness ----------------------------------------------------------------------------------------
+# -- The functions below measure how late jobs complete after their targets. -------------------------
 
 KINDS = {"sensitive": (0.0, 1.0, 0.0), "critical": (0.0, 0.0, 1.0)}
 # These rivals reject no job; RRH rejects jobs, as OASiS does.
@@ -230,7 +230,7 @@ LATENESS = Experiment(
     assumed=ASSUMED,
 )  # fmt: skip
 
-# -- the testbed -------------------------------------------------------------------------------------
+# -- The functions below run the testbed's jobs. -----------------------------------------------------
 
 
 def _testbed(seed: int, policies: Mapping[str, Policy]) -> Row:

@@ -169,7 +169,7 @@ def with_flat_utility(traced: Trace) -> Trace:
     return replace(traced, jobs=tuple(flat(spec) for spec in traced.jobs))
 
 
-# -- the testbed of OASiS's section V-B --------------------------------------------------------------
+# -- The functions below draw the jobs of the testbed of OASiS's section V-B. ------------------------
 
 TESTBED_SLOTS = 16
 # A job of the testbed takes at most this many time slots with all its workers, and this is also the largest theta3. The

@@ -86,5 +86,7 @@ def _delay(job: JobOutcome) -> int:
 def _curve(job: JobSpec) -> Utility:
     curve = job.training.utility if job.training is not None else None
     if curve is None:
-        raise ValueError(f"jobs: {job.name} has no utility curve")
+        raise ValueError(
+            f"jobs: {job.name} has no utility curve (value, steepness, target), which this world needs; give it one"
+        )
     return curve

@@ -64,7 +64,10 @@ def against_default(setup: Setup, policy: Policy, seed: int) -> dict[str, float]
 
 
 def mixed(jobs: int, policy: Policy, seed: int) -> Row:
-    """Compare one seed's run of the mixed jobs, with each job's completion times under both for the figure."""
+    """Run this number of mixed jobs under the policy and under the default scheduler, which places round robin.
+
+    Return the comparison of the two runs (``compare``), and each job's completion times in both runs for the figure.
+    """
     ours, plain = run(MIXED[jobs], policy, seed), run(MIXED[jobs], RoundRobin(), seed)
     times = {**per_job("default", plain.seconds), **per_job("specon", ours.seconds)}
     return {**compare(ours, plain), "plain": sum(plain.seconds) / jobs, "plain makespan": plain.makespan, **times}

@@ -50,7 +50,7 @@ class WithoutScaleIn(Policy):
         decision = self.policy.decide(snapshot, now)
         served = {action.on_behalf_of for action in decision.actions if isinstance(action, Resize)} - {""}
         kept = tuple(action for action in decision.actions if not _shrinks_or_uses(action, served))
-        waits = Verdict(Reason.NO_ROOM, "nobody gives workers back")
+        waits = Verdict(Reason.NO_ROOM, "no running job gives workers back")
         return Decision(kept, {**decision.verdicts, **dict.fromkeys(served & {*snapshot.index.waiting}, waits)})
 
 

@@ -39,24 +39,24 @@ def _charges(snapshot: Snapshot) -> Iterator[str]:
             sums[node] = sums.get(node, NOTHING) + resources
     for node in sorted(sums.keys() | snapshot.charged.keys()):
         if sums.get(node, NOTHING) != snapshot.charged.get(node, NOTHING):
-            yield f"node {node}: charged {snapshot.charged.get(node)} but pods and plans add up to {sums.get(node)}"
+            yield f"node {node}: {snapshot.charged.get(node)} is charged, but pods and plans take {sums.get(node)}"
 
 
 def _gangs(snapshot: Snapshot) -> Iterator[str]:
     for uid, gang in sorted(snapshot.gangs.items()):
         job = snapshot.jobs.get(uid)
         if job is None:
-            yield f"gang {uid}: there is no such job"
+            yield f"gang {uid}: the job with this uid does not exist"
             continue
         readable = job.worker is not None and not job.invalid
         if gang.state in ADMITTED and readable and not job.min_workers <= gang.workers <= job.max_workers:
-            yield f"{job.key}: {gang.workers} workers outside {job.min_workers}..{job.max_workers}"
+            yield f"{job.key}: its gang has {gang.workers} workers; allowed: {job.min_workers} to {job.max_workers}"
         if not all(gang.gives(slot) and (not readable or job.has(slot, gang.ps)) for slot in gang.nodes):
-            yield f"{job.key}: planned members beyond its {gang.workers} workers, {gang.ps} ps, or not named by it"
+            yield f"{job.key}: its plan has members that it does not have with {gang.workers} workers and {gang.ps} ps"
         if gang.ps is not None and not job.ps_elastic and readable:
-            yield f"{job.key}: a number of ps, which its kind does not change"
+            yield f"{job.key}: its gang states a number of ps, which Kohort must not change for this job"
         if gang.awaited > gang.workers and gang.state is State.RUNNING:
-            yield f"{job.key}: {gang.awaited} workers awaited of {gang.workers}"
+            yield f"{job.key}: its gang awaits {gang.awaited} workers and has only {gang.workers}"
 
 
 def _members(snapshot: Snapshot) -> Iterator[str]:
@@ -68,14 +68,14 @@ def _members(snapshot: Snapshot) -> Iterator[str]:
     filed = [uid for slots in snapshot.members.values() for uid in slots.values()]
     filed += [uid for uids in snapshot.strays.values() for uid in uids]
     if sorted(filed) != sorted(uid for uid, pod in snapshot.pods.items() if pod.job_uid):
-        yield "a job's pod is filed twice or not at all"
+        yield "a job's pod stands twice, or not at all, in the snapshot's members and strays"
 
 
 def index_errors(snapshot: Snapshot) -> list[str]:
     """Return the fields in which the index, updated step by step, differs from one built from the maps alone."""
     anew = Index.of(snapshot)
     return [
-        f"index.{field.name}: {getattr(snapshot.index, field.name)} and not {getattr(anew, field.name)}"
+        f"index.{field.name} is {getattr(snapshot.index, field.name)}, and must be {getattr(anew, field.name)}"
         for field in fields(Index)
         if field.compare and getattr(snapshot.index, field.name) != getattr(anew, field.name)
     ]
@@ -115,5 +115,5 @@ def promised_beyond(snapshot: Snapshot) -> list[str]:
         active = [resources for charge in charges for host, resources in charge.values() if host == name]
         used: Resources = sum(active, NOTHING)
         if not used.fits(node.allocatable):
-            over.append(f"node {name}: {used} of {node.allocatable}")
+            over.append(f"node {name}: pods and plans take {used}, and it has {node.allocatable}")
     return over

@@ -21,7 +21,7 @@ def has(policy: NamedSpec, parameter: str) -> bool:
     return system is not None and any(field.name == parameter for field in fields(system))
 
 
-# The result is cached, because a comparison asks for each run, and reading a trace may take long.
+# The result is cached, because a comparison calls this once for each run, and reading a trace may take long.
 @lru_cache(maxsize=64)
 def slot_on(
     trace: NamedSpec, seed: int, simulator: tuple[tuple[str, Value], ...], policies: tuple[NamedSpec, ...]
@@ -34,11 +34,14 @@ def slot_on(
     """
     at = scene(trace, seed, simulator)
     given = [(policy, dict(policy.parameters)[SLOT]) for policy in policies if SLOT in dict(policy.parameters)]
-    slot, whose = at.settings.slot_seconds, f"the slot of {trace.label}"
+    slot, whose = at.settings.slot_seconds, f"the time slot that {trace.label} states"
     if slot is None:
         if not any(job.training is not None and job.training.utility is not None for job in at.trace.jobs):
             return None
-        slot, whose = _first(given), f"one slot for all policies on {trace.label}, whose jobs have utility curves"
+        slot, whose = (
+            _first(given),
+            f"because all policies on {trace.label} need the same time slot (its jobs have utility curves)",
+        )
     for policy, value in given:
         if value != slot:
             raise refuse(f"--policy {policy.text or policy.name}: {SLOT}", value, f"{slot:g}, {whose}")

@@ -117,7 +117,8 @@ def named(spec: NamedSpec, seed: int) -> StudyScene:
     try:
         return NAMED[spec.name](seed, **spec.given())
     except StudyError as error:
-        # The message names the option, because a command may have several --trace.
+        # The message is made to begin with this trace as the user gave it, because one command line may have several
+        # --trace options.
         error.args = (f"--trace {spec.text or spec.name}: {error}",)
         raise
     except (TypeError, ValueError) as error:

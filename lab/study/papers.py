@@ -91,7 +91,7 @@ class MutantOutcome:
 
     @property
     def named(self) -> tuple[Judged, ...]:
-        """Return the bars that this mutant is expected to miss, as its rows meet or miss them."""
+        """Return the bars that this mutant is expected to miss, each with the value that the mutant reached."""
         return tuple(judged for judged in self.bars if judged.bar.claim in self.mutant.misses)
 
     @property

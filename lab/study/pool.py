@@ -80,7 +80,7 @@ def _in_processes(workers: int, cases: Sequence[StudyCase]) -> Iterator[tuple[St
     if workers == 1 or len(cases) <= 1:
         yield from _here(cases)
         return
-    # Not "fork", because forking a process that has threads is unsafe, and the progress bar has a thread.
+    # The start method is not "fork", because it is unsafe to fork a process with threads, and the progress bar has one.
     context = multiprocessing.get_context("forkserver")
     with ProcessPoolExecutor(min(workers, len(cases)), mp_context=context) as pool:
         futures: dict[Future[Row], StudyCase] = {pool.submit(case.call, *case.arguments): case for case in cases}

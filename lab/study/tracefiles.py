@@ -22,7 +22,7 @@ from lab.study.studyerrors import StudyError, refuse
 from lab.study.traceparameters import MOST, check
 from policy.cluster.model import Node
 
-# For each format, columns that only its files have; a file has the format whose columns it has all of.
+# MARKS has, for each format, columns that only its files have. A file has the format if it has all of these columns.
 MARKS = {
     "kohort": {"arrival_seconds", "work_seconds"},
     "philly": {"timestamp", "num_gpus"},
@@ -51,7 +51,7 @@ def read_trace(spec: NamedSpec, seed: int, models: Collection[str] | None = None
     reader, read = READERS[kind]
     check(reader, spec, parameters)
     if SEED in parameters and not SAMPLES & parameters.keys():
-        raise refuse(f"{path}: {SEED}", parameters[SEED], f"a seed beside {' or '.join(sorted(SAMPLES))}")
+        raise refuse(f"{path}: {SEED}", parameters[SEED], f"a seed only together with {' or '.join(sorted(SAMPLES))}")
     known = {"seed": seed, "models": models}
     ours = {name: known[name] for name in known.keys() & signature(reader).parameters.keys()}
     try:
@@ -136,7 +136,8 @@ def _named(folder: Path, names: Sequence[str]) -> list[Path]:
     return [folder / f"{name}{end}" for name in names for end in ("", ".gz")]
 
 
-# For each format, the reader, whose signature has the parameters, and the function that calls it with rows and path.
+# READERS has two functions for each format: the reader, whose signature has the parameters of the trace, and a function
+# that is called with the rows, the path and the parameters, and returns the trace.
 READERS: Mapping[object, tuple[Callable[..., Trace], Callable[..., Trace]]] = {
     "kohort": (_kohort, _kohort),
     "philly": (philly, lambda rows, path, **given: philly(rows, **given)),

@@ -227,4 +227,4 @@ def _done(fault: Callable[[SimulatedWorld], object], world: SimulatedWorld) -> N
 
 
 async def _nobody(url: str, body: bytes) -> tuple[int, bytes]:
-    raise ConnectionRefusedError(f"{url}: there is no extender")
+    raise ConnectionRefusedError(f"{url}: no extender listens there in this simulated run")

@@ -61,7 +61,7 @@ class InProcessService:
 
     async def _fetch(self, path: str, query: Mapping[str, str], seconds: float) -> bytes:
         if path != DESIRED:
-            raise ExtenderError(f"{path} is not answered, because it only serves to write Events")
+            raise ExtenderError(f"the simulated extender does not answer {path}; it answers {DESIRED} only")
         return await call_desired(self.live.questions, query)
 
     async def _post(self, path: str, body: bytes, seconds: float) -> None:

@@ -39,7 +39,7 @@ def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iter
     yield _more_nodes(snapshot)
 
 
-# -- the job itself --------------------------------------------------------------------------------
+# -- The functions below find changes of the job itself. -------------------------------------------
 
 
 def _waits(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
@@ -77,7 +77,7 @@ def _fewer_asked(job: Job) -> Iterator[Change]:
         yield Change(Kind.REPLICAS, text, asked - fewer, with_job(made))
 
 
-# -- nodes -----------------------------------------------------------------------------------------
+# -- The functions below find changes of nodes. ----------------------------------------------------
 
 
 def _uncordoned(snapshot: Snapshot, job: Job) -> Iterator[Change]:
@@ -114,11 +114,11 @@ def _with_nodes(nodes: Sequence[Node], snapshot: Snapshot) -> Snapshot:
     return draft.freeze()
 
 
-# -- other pods and jobs ---------------------------------------------------------------------------
+# -- The functions below find changes of other pods and jobs. --------------------------------------
 
 
 def _gone(snapshot: Snapshot, job: Job) -> Iterator[Change]:
-    """Yield the change that terminating pods are gone without which the gang would fit; nothing if there are none."""
+    """Yield the change that certain terminating pods are gone, if the gang would fit without them; else nothing."""
     pods = Holders(snapshot, job.uid).terminating(ask_of(snapshot, job, job.min_workers))
     if pods:
         kept = [f"{pod.key} ({in_words})" if (in_words := kept_in_words(pod)) else pod.key for pod in pods]

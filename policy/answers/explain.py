@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from policy.answers.explanation import Ahead, Explanation, HeldRoom, NodeRoom, ProvedChange, RoleNeed, Schedule, Waits
 from policy.answers.foresee import foresee
+from policy.answers.outranked import outranked_in_words
 from policy.answers.queue import Place, places
 from policy.answers.refusals import backs_off_from_refusal
 from policy.answers.standing import grounds
@@ -14,16 +15,15 @@ from policy.answers.unblock import unblock
 from policy.answers.unplaced import unplaced_in_words, unplaced_of
 from policy.cluster.amounts import amounts
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.model import Job, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_of
-from policy.cluster.trouble import trouble_of
+from policy.cluster.trouble import is_kept_by_gates, trouble_of
 from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
-from policy.placement.binding import needed_of
 from policy.placement.eligible import looked_at
-from policy.placement.gang import Ask, ask_of, fits, place, takes_all
+from policy.placement.gang import ask_of, place, takes_all
 from policy.placement.holders import Holders
 from policy.placement.quotaroom import left_in_words, workers_to_come
 from policy.placement.room import Room
@@ -34,39 +34,65 @@ MENDS: dict[Reason, str] = {
     Reason.UNKNOWN_JOB: (
         "see the pod's ownerReferences: docs/jobkinds.md must list the owner's kind, and its CRD must be installed"
     ),
-    Reason.INVALID: "correct the field that is named: the job then queues at once; until then its running pods go on",
+    Reason.INVALID: (
+        "correct the malformed field: the job then queues at once, and until then its running pods go on; "
+        "kohort explain names the field"
+    ),
     Reason.NOT_A_MEMBER: "compare the pod's role and index with the number of replicas of that role in the job",
     Reason.UNSUPPORTED: "remove the constraint from the pod template, or use another schedulerName for this job",
-    Reason.SUSPENDED: "kohort resume ends the suspension; kohort explain names the field that suspends the job",
-    Reason.WAITING_FOR_PODS: "wait, then see the events of the job: a ResourceQuota or the operator may hold back pods",
+    Reason.SUSPENDED: "run kohort resume NAMESPACE/NAME; kohort explain names the field that suspends the job",
+    Reason.WAITING_FOR_PODS: (
+        "wait; if the pods do not come, a ResourceQuota or the operator holds them back: see the job's events"
+    ),
     Reason.NO_ROOM: "wait for a job to end, ask for less, or add nodes; kohort explain says what would admit it now",
-    Reason.ROOM_HELD: "set cleanPodPolicy: Running on the finished jobs, or delete them",
+    Reason.ROOM_HELD: "set spec.runPolicy.cleanPodPolicy: Running on the finished jobs, or delete them",
     Reason.ROOM_OF_OTHERS: "end or move pods of other schedulers, add nodes, or keep nodes for Kohort by a taint",
     Reason.ROOM_BEING_FREED: "wait: pods of other jobs are stopping for this gang; kohort explain names them",
     Reason.RESIZE_REFUSED: "find out what refuses the other job's resize: an admission policy, a webhook, or RBAC",
-    Reason.RESIZES_LIMITED: "wait: within a minute jobs may be resized again; see the setting resizes_per_minute",
-    Reason.STALLED: "see the events of the job: a ResourceQuota or the operator may hold back its pods",
-    Reason.SHRINK_STALLED: "find out what keeps its pods: its operator, a finalizer, a long grace period, a node down",
-    Reason.BEHIND: "wait for the jobs ahead, or raise kohort.dev/utility (kod2, drs); kohort explain names these jobs",
-    Reason.TOO_LARGE: "ask for fewer or smaller members, or add nodes; or change the taint or label that is named",
-    Reason.NODES_CLOSED: "uncordon the nodes that are named, or wait until they are ready",
-    Reason.WINDOW_TOO_SHORT: "raise barrier.http_timeout_seconds and httpTimeout together, see kohort check-config",
+    Reason.RESIZES_LIMITED: (
+        "wait: within a minute jobs may be resized again; the limit is the setting resizes_per_minute"
+    ),
+    Reason.STALLED: "see the job's events: a ResourceQuota or the operator may hold back its pods",
+    Reason.SHRINK_STALLED: (
+        "find out what keeps the pods: the operator, a finalizer, a long grace period, a node that is down"
+    ),
+    Reason.BEHIND: (
+        "wait for the jobs ahead, or under kod2 or drs raise kohort.dev/utility; kohort explain names these jobs"
+    ),
+    Reason.TOO_LARGE: (
+        "ask for fewer or smaller members, add nodes, or change the taint or label in the way; kohort explain names it"
+    ),
+    Reason.NODES_CLOSED: (
+        "uncordon these nodes, or wait until they are ready and without the taint; kohort explain names them"
+    ),
+    Reason.WINDOW_TOO_SHORT: (
+        "ask for fewer members, or raise barrier.http_timeout_seconds (settings) and httpTimeout (kube-scheduler) "
+        "alike: kohort check-config compares them"
+    ),
     Reason.BACKING_OFF: "wait: Kohort tries again by itself; kohort explain has the last attempts and why they failed",
     Reason.REJECTED: "change the job and submit it again; kohort explain names a change that is enough",
-    Reason.NODE_NOT_OFFERED: "see the PodScheduled condition: a plugin of kube-scheduler refuses the planned nodes",
+    Reason.NODE_NOT_OFFERED: (
+        "see the pod's PodScheduled condition: it says which plugin of kube-scheduler refuses the planned nodes"
+    ),
     Reason.BARRIER_TIMEOUT: "wait: Kohort tries again; if that happens often, see docs/operations/sizing.md",
-    Reason.BARRIER_FULL: "wait: kube-scheduler tries the pod again; see barrier.gangs_at_once and server.connections",
+    Reason.BARRIER_FULL: (
+        "wait: kube-scheduler tries the pod again; if that happens often, raise barrier.gangs_at_once or "
+        "server.connections"
+    ),
     Reason.POD_GONE: "nothing: the job's controller creates a new pod if the job needs one",
     Reason.BIND_FAILED: MEND_REFUSED,
     Reason.PREEMPTED: "wait for room, or give the job's pods a PriorityClass as high as that of the preempting pods",
-    Reason.MEMBER_REFUSED: "correct what kube-scheduler names, a volume for example: kubectl describe of it says more",
-    Reason.MEMBERS_UNPLACED: "wait for room, scale the job back, or add nodes",
-    Reason.NOT_SYNCED: "wait; see /readyz for the watch that has not delivered its list",
-    Reason.NOT_LEADING: "ask the leading replica: kohort without --server finds it by its Lease",
+    Reason.MEMBER_REFUSED: (
+        "correct what kube-scheduler's message names: for a volume, kubectl describe pvc says more; a scheduling gate "
+        "is removed by the controller that set it"
+    ),
+    Reason.MEMBERS_UNPLACED: "wait for room, lower the job's number of workers, or add nodes",
+    Reason.NOT_SYNCED: "wait; /readyz names the watches that have not delivered their list yet",
+    Reason.NOT_LEADING: "ask the leading replica: the command kohort finds it by its Lease if --server is not given",
 }
 BARRED = frozenset({Reason.INVALID, Reason.UNSUPPORTED})
 """The reasons that lie in the job object itself; neither room nor other jobs have to do with them."""
-NAMED = 3  # A sentence names no more members or pods than this.
+NAMED = 3  # NAMED is the largest number of members or pods that a sentence names.
 KEEPS_ROOM = "its pods hold room: set spec.runPolicy.cleanPodPolicy: Running, or delete the job"
 
 
@@ -162,23 +188,25 @@ def _growth(snapshot: Snapshot, job: Job, gang: Gang) -> Verdict | None:
     """
     missing, quotas = workers_to_come(snapshot, job, gang), left_in_words(snapshot, job)
     if gang.tries.retried:
-        told = f"given {counted(gang.workers, 'worker')}, {gang.awaited} still missing"
+        told = f"the job was given {counted(gang.workers, 'worker')}, and {gang.awaited} of them have not arrived"
         return Verdict(Reason.STALLED, "; ".join(part for part in (told, quotas) if part))
     if missing and quotas:
-        return Verdict(
-            Reason.WAITING_FOR_PODS, f"given {counted(gang.workers, 'worker')}, {missing} without a pod; {quotas}"
-        )
+        given = f"the job was given {counted(gang.workers, 'worker')}, and {missing} of them have no pod"
+        return Verdict(Reason.WAITING_FOR_PODS, f"{given}; {quotas}")
     return None
 
 
 def _trouble_with_plan(snapshot: Snapshot, gang: Gang) -> str:
-    """Return in words why kube-scheduler refuses members that have a planned node; empty if it refuses none.
+    """Return in words why kube-scheduler does not place members that have a planned node; empty if it places them.
 
-    Refusals from before the members had their planned nodes do not count.
+    Refusals from before the members had their planned nodes do not count; scheduling gates do.
     """
     pods, members = snapshot.pods, snapshot.members.get(gang.job_uid, {})
     planned = ((slot, pods[members[slot]]) for slot in gang.nodes if slot in members)
-    tried = {slot for slot, pod in planned if pod.failed_attempt or pod.woken == gang.plan or gang.tries.misses}
+    tried = {
+        slot for slot, pod in planned
+        if pod.failed_attempt or pod.woken == gang.plan or gang.tries.misses or is_kept_by_gates(pod)
+    }  # fmt: skip
     return trouble_of(snapshot, gang.job_uid, tried) if tried else ""
 
 
@@ -232,12 +260,16 @@ def _ahead(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> tuple[Ah
 
 def _why(place: Place, own: Place) -> str:
     if place.starving:
-        return "has waited for longer than the starvation limit" if not own.starving else "has waited for longer"
+        return (
+            "has waited for longer than the starvation limit"
+            if not own.starving
+            else "has waited for longer than this job, too"
+        )
     if place.weight == own.weight or place.weight is None:
-        return "came first"
+        return "arrived before this job"
     told = f"{place.weight:.4f}"
     same = own.weight is not None and told == f"{own.weight:.4f}"
-    return "has a little more weight, by less than 0.0001" if same else f"has more weight, {told}"
+    return "has more weight, by less than 0.0001" if same else f"has more weight ({told})"
 
 
 def _needs(job: Job) -> tuple[RoleNeed, ...]:
@@ -258,7 +290,7 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
         if not refused and name in ask.barred:
             refused = "not offered by kube-scheduler"
         elif not refused and not takes_all(node, ask):
-            refused = "taints, selector or affinity"
+            refused = "its taints or labels keep members off it"
         free = snapshot.free(name)
         missing = ask.whole.shortfall(free)
         promised = preemptors(snapshot.preemptions, snapshot.pods, [name])
@@ -275,42 +307,26 @@ def _arithmetic(snapshot: Snapshot, job: Job, nodes: Sequence[NodeRoom]) -> str:
     ask, room = ask_of(snapshot, job, job.min_workers), Room.of(snapshot)
     if place(room, ask) is not None:
         refused = snapshot.gang(job.uid).refused
-        return f"all of it would fit, but {refused.text}" if refused is not None else "all of it would fit now"
+        but = refused.text if refused is not None else _gated(snapshot, job)
+        return f"all members would fit, but {but}" if but else "all members would fit now"
     told = [blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask)]
-    told += _outranked(snapshot, room, ask)
+    told += outranked_in_words(snapshot, job.uid, ask)
     rows = [row for row in nodes if not row.refused]
     if not rows:
-        return "; ".join([*told, "no node may take all of it: see why at each node"])
+        return "; ".join([*told, "no node takes all members: the list of nodes says why"])
     closest = rows[0].node
     lacks = lack_in_words(ask.whole.shortfall(snapshot.free(closest))) or "nothing"
     workers = sum(ask.worker.how_many(room.free(row.node)) for row in rows if ask.worker.fits(room.free(row.node)))
     workers_asked = counted(job.min_workers, "worker")
     told.append(f"{min(workers, job.min_workers)} of {workers_asked} would fit on all nodes together")
-    told.append(f"for all of it on one node {closest} comes closest and lacks {lacks}")
+    told.append(f"{closest} comes closest to holding the whole gang alone and lacks {lacks}")
     return "; ".join(told)
 
 
-def _outranked(snapshot: Snapshot, room: Room, ask: Ask) -> Iterator[str]:
-    """Yield a sentence that names foreign pods of lower priority, if the gang would fit without them.
-
-    People are told this because Kohort does not preempt such pods.
-    """
-    lower = [
-        pod for pod in snapshot.pods.values()
-        if not pod.opted_in and pod.holds_room and pod.priority < ask.priority and pod.node in room.nodes
-    ]  # fmt: skip
-
-    def enough(some: Sequence[Pod]) -> bool:
-        without = room.branch()
-        for pod in some:
-            without.give(pod.node, pod.requests)
-        return fits(without, ask)
-
-    if needed := needed_of(lower, enough):
-        yield (
-            "it would fit without pods of other schedulers that have a lower priority "
-            f"({listed(sorted(pod.key for pod in needed), NAMED)}), which Kohort does not preempt"
-        )
+def _gated(snapshot: Snapshot, job: Job) -> str:
+    """Return which members are kept from kube-scheduler by scheduling gates that are not Kohort's; empty if none is."""
+    kept = {slot for slot, uid in snapshot.members.get(job.uid, {}).items() if is_kept_by_gates(snapshot.pods[uid])}
+    return trouble_of(snapshot, job.uid, kept) if kept else ""
 
 
 def _name(snapshot: Snapshot, job_uid: str) -> str:
@@ -329,9 +345,10 @@ def _schedule(snapshot: Snapshot, job_uid: str, policy: Policy, now: float) -> S
         return None
     behind, percent = round(drift.behind, 2), 100.0 * drift.behind / drift.whole
     slots = "1 worker-slot" if abs(behind) == 1 else f"{abs(behind):g} worker-slots"
-    way = f"{slots} ({abs(percent):.0f} % of its work) {'behind' if behind > 0 else 'ahead'}"
+    way = f"{slots} ({abs(percent):.0f} % of its work) {'behind' if behind > 0 else 'ahead of'} its schedule"
     said = (
-        f"{way if behind else 'on time'}: it needs {drift.needed:.4g} more, and its schedule has {drift.scheduled:.4g}"
+        f"{way if behind else 'on time'}: it still needs {drift.needed:.4g} worker-slots, and its schedule has "
+        f"{drift.scheduled:.4g}"
     )
     said += f", by its report of {max(0.0, now - drift.at):.0f} s ago" + (f"; {drift.follows}" if drift.follows else "")
     return Schedule(drift.needed, drift.scheduled, behind, percent, said)

@@ -22,13 +22,15 @@ from policy.cluster.training import remaining_seconds
 from policy.systems.base import Policy
 
 MOST_ENDS = 64
-MOST_MOMENTS = 64  # No more moments are tried at which the passing of time alone may change the policy's decision.
+# MOST_MOMENTS is how many moments are tried at most at which no job ends, but the policy may decide differently because
+# time has passed.
+MOST_MOMENTS = 64
 HORIZON_SECONDS = 7 * 86_400.0
 LEAST_STEP = 1.0
 # A job starves only once its limit is exceeded, so the decision is tried this many seconds after the limit.
 JUST_AFTER = 0.01
 NAMED = 3
-REFUSED = "the API server has refused its binding; that is tried again after each back-off"
+REFUSED = "the API server has refused its binding, and Kohort tries again after each back-off"
 
 
 def foresee(snapshot: Snapshot, policy: Policy, now: float) -> Mapping[str, Start]:
@@ -132,7 +134,7 @@ class Course:
         ran = max(0.0, self._now - gang.admitted_at) if gang.admitted_at is not None else 0.0
         return max(0.0, training.worker_seconds - ran * workers)
 
-    # -- in words --------------------------------------------------------------------------------
+    # -- The methods below put an expectation into words. ----------------------------------------
 
     def _basis(self, job: Job) -> str:
         if self._ended:
@@ -141,7 +143,7 @@ class Course:
         return f"if no other job comes, once {self._in_time(job)}" if self._now > self._began else "now"
 
     def _in_time(self, job: Job) -> str:
-        """Return in words after which wait the job starts: its back-off, the starvation limit, or another limit."""
+        """Return in words what is over when the job starts: its back-off, its wait until it starves, or a cool-down."""
         limit = self._policy.base.starve_limit
         if self._began < self._begun.gang(job.uid).tries.not_before <= self._now:
             return "its back-off is over"
@@ -154,8 +156,7 @@ class Course:
         silent = [one.key for one in self.snapshot.running() if one.uid not in self._left]
         reason = reason_of(self._begun, job).reason
         if reason.concern not in (Concern.ROOM, Concern.DECISION) or reason.lasts is Lasts.CHANGE:
-            return reason.text.removeprefix("kohort: ")
+            return reason.fact
         if silent:
-            does, they = ("does", "it trains") if len(silent) == 1 else ("do", "they train")
-            return f"{words.listed(silent, NAMED)} {does} not tell how long {they}"
-        return "no end of a running job gives it room"
+            return f"neither reports nor kohort.dev/training tell how long {words.listed(silent, NAMED)} will train"
+        return "it would get no room even when the running jobs have ended"

@@ -21,7 +21,7 @@ from policy.cluster.reasons import Lasts
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import remaining_seconds
-from policy.cluster.words import and_more, in_words, lack_in_words
+from policy.cluster.words import and_more, counted, in_words, lack_in_words
 from policy.placement.fit import accepts
 from policy.placement.gang import barred, worker_demand
 from policy.placement.grow import Where, could_be_together
@@ -38,8 +38,8 @@ class Hindrance:
     """One possible cause why a running job gets no more workers.
 
     lift: returns a copy of a snapshot without the hindrance. text: returns the hindrance in words; its argument is a
-    function that returns the copy in which all other hindrances are lifted. own: the hindrance counts only if the
-    policy, once it is lifted, grows jobs and does nothing else.
+    function that returns the copy in which all other hindrances are lifted. own: whether a decision without this
+    hindrance counts as a proof only if it grows jobs, and admits, repairs and shrinks none.
     """
 
     lift: Callable[[Snapshot], Snapshot]
@@ -95,20 +95,23 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
     cooldown = base.cooldown
     rest = gang.scaling.scaled_at + cooldown - now if cooldown and gang.scaling.scaled_at is not None else 0.0
     if rest > 0:
-        yield Hindrance(partial(_rested, job), lambda _: f"its cool-down of {cooldown:g} s, {rest:.0f} s left")
+        yield Hindrance(partial(_rested, job), lambda _: f"its cool-down: {rest:.0f} s are left of {cooldown:g} s")
     left = remaining_seconds(snapshot.reports.get(job.uid, ()), now)
     if left is not None:
         end = f"its end: by its reports it has {left:.0f} s left, too few to gain what a change of its workers costs"
         yield Hindrance(partial(_unreported, job), lambda _: end)
     if takers := waiting_for_pods(snapshot).get(job.namespace):
-        text = f"a ResourceQuota: what it leaves is kept for pods that {takers[0].key} waits for"
+        text = f"a ResourceQuota of its namespace: what is left is kept for pods that {takers[0].key} waits for"
         yield Hindrance(_unlimited_by_quotas, lambda _: text)
     limit = snapshot.rules.resizes_per_minute
     if limit:
-        yield Hindrance(_unlimited, lambda _: f"the cluster's limit of {limit} resizes in any minute")
+        yield Hindrance(
+            _unlimited,
+            lambda _: f"the cluster's limit of {counted(limit, 'resize')} in any minute (resizes_per_minute)",
+        )
     if snapshot.index.repairing:
         first = snapshot.jobs[snapshot.index.repairing[0]].key
-        yield Hindrance(_mended, lambda _: f"a repair: what is free is kept for members that {first} has lost")
+        yield Hindrance(_mended, lambda _: f"a repair: free room is kept for members that {first} has lost")
     freeing = [uid for uid in snapshot.index.freeing if uid not in snapshot.index.repairing]
     if freeing:
         taker = snapshot.jobs[freeing[0]].key
@@ -119,11 +122,11 @@ def _hindrances(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Ite
         yield Hindrance(partial(_others_at_most, job), lambda rest: _others_in_words(rest(), policy, now, job))
     yield Hindrance(partial(_more_room, job), lambda _: room_in_words(snapshot, job, policy), own=True)
     if base.idle_threshold is not None:
-        text = f"the idle time: {base.name} gives away only what has been idle for {base.idle_threshold:g} s"
+        text = f"the idle time: {base.name} gives away only room that has been idle for {base.idle_threshold:g} s"
         yield Hindrance(lambda copy: base.after_idling(copy, now), lambda _: text)
 
 
-# -- lifting them --------------------------------------------------------------------------------
+# -- Each function below lifts one hindrance on a copy of the snapshot. --------------------------
 
 
 def _rested(job: Job, snapshot: Snapshot) -> Snapshot:
@@ -191,7 +194,7 @@ def _more_room(job: Job, snapshot: Snapshot) -> Snapshot:
     return draft.freeze()
 
 
-# -- in words ------------------------------------------------------------------------------------
+# -- The functions below put hindrances into words. ----------------------------------------------
 
 
 def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: float) -> str:
@@ -204,7 +207,7 @@ def _queue_in_words(snapshot: Snapshot, rest: Snapshot, policy: Policy, now: flo
     for_room = (
         job for job in waiting if job.uid in verdicts and verdicts[job.uid].reason.lasts in (Lasts.TURN, Lasts.LIMIT)
     )
-    return f"jobs that wait: what is free is kept for them ({next(for_room, waiting[0]).key} among them)"
+    return f"jobs that wait: free room is kept for them ({next(for_room, waiting[0]).key} among them)"
 
 
 def _others_in_words(rest: Snapshot, policy: Policy, now: float, job: Job) -> str:
@@ -229,7 +232,7 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
     asked, hosts = in_words(requests), _may_grow_on(snapshot, job, where)
     # A node has room for a worker, but the policy gives none, because it divides the room by rules of its own.
     if not all(_lacking(snapshot, job, host, requests) for host in hosts):
-        return f"room: {policy.name} would give it one more worker if its nodes were larger by that ({asked})"
+        return f"room: {policy.name} would give it one more worker ({asked}) if its nodes were larger by that much"
     text = f"room: no node that it may grow on has what one more worker asks for ({asked})"
     told = [_lacking(snapshot, job, host, requests) for host in hosts[:NODES_TOLD]]
     more = len(hosts) - len(told)
@@ -242,8 +245,8 @@ def room_in_words(snapshot: Snapshot, job: Job, policy: Policy) -> str:
     ]  # fmt: skip
     why = _why_here(snapshot, room, job, where, policy)
     if away:
-        return text + (f". {away[0]} has it, but {why}" if why else "")
-    return text + ("; nor is there any other node for it" if where is not None and not why else "")
+        return text + (f"; {away[0]} has the room, but {why}" if why else "")
+    return text + ("; no other node has room for it either" if where is not None and not why else "")
 
 
 def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> str:
@@ -254,7 +257,7 @@ def _lacking(snapshot: Snapshot, job: Job, host: Node, requests: Resources) -> s
     if host.closed:
         return f"{host.name} is {host.closed}"
     if host.name in barred(snapshot, job):
-        return f"{host.name} was refused to it by kube-scheduler lately"
+        return f"kube-scheduler refused {host.name} for it a short time ago"
     if job.worker is not None and not accepts(host, job.worker.constraints):
         return f"{host.name} does not match its workers' node selector, affinity or tolerations"
     free = snapshot.free(host.name)

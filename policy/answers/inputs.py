@@ -15,8 +15,9 @@ from policy.placement.gang import cross_node_pairs
 from policy.placement.quotaroom import left_in_words
 from policy.systems.base import Policy
 
-MOST = 64  # A step may resize hundreds of jobs, so the figures of no more effects than this are recorded in one step.
-# The figure of this name says which quotas do not admit the pods of the job for which another job is shrunk.
+MOST = 64  # The figures of at most MOST effects of a step are recorded, because a step may resize hundreds of jobs.
+# If a job is shrunk for another one that is short of pods, the figure named SHORT says which quotas have no room for
+# the other job's pods.
 SHORT = "its pods"
 
 

@@ -17,11 +17,11 @@ from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy
 
-ROUNDS = 6  # Decisions are carried out at most this many times, which suffices to shrink, start and grow jobs.
+ROUNDS = 6  # Decisions are carried out on the copy at most ROUNDS times, which suffices to shrink, start and grow jobs.
 
 
 def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: float) -> Snapshot:
-    """Return the snapshot after these facts have been applied and the policy's decisions have been carried out.
+    """Return the snapshot that follows when these facts are applied and the policy's decisions are carried out on it.
 
     ResourceQuotas do not count here, because only the API server knows how much of them is used. ``now``: seconds since
     the epoch.
@@ -31,7 +31,7 @@ def forward(snapshot: Snapshot, events: Iterable[Event], policy: Policy, now: fl
     for _ in range(ROUNDS):
         snapshot, _ = step(snapshot, batch, policy, now)
         if any(_gives_up(snapshot, uid) for uid in snapshot.index.unsettled):
-            # In a real cluster the pods of a suspended job take time to go, so the policy decides once more before.
+            # In a real cluster a suspended job's pods take time to go, so the policy decides once while they exist.
             snapshot, _ = step(snapshot, [Tick()], policy, now)
         batch = list(_carried_out(snapshot, now))
         if not batch:

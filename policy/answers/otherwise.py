@@ -87,11 +87,14 @@ class Beside(Policy):
         return self.policy.keeps
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return by uid what each job's object should hold for the deciding policy."""
+        """Return by job uid the part of the deciding policy's memory that is to be written to the job's object."""
         return self.policy.parts(memory)
 
     def recalled(self, snapshot: Snapshot, parts: Mapping[str, Parts]) -> Mapping[str, object]:
-        """Return the entries of the memory that the deciding policy restores from the parts."""
+        """Return the deciding policy's memory, restored from ``parts``.
+
+        ``parts``: by job uid, what was written to the job's object.
+        """
         return self.policy.recalled(snapshot, parts)
 
     def taken(self) -> list[Difference]:

@@ -32,7 +32,7 @@ class Place:
 
 
 def places(snapshot: Snapshot, policy: Policy, now: float) -> tuple[Place, ...]:
-    """Return the places of the waiting jobs, in order; a policy without weights orders them by arrival."""
+    """Return each waiting job with its place in the queue, in order; without weights the order is that of arrival."""
     system = policy.base
     weight = system.weights(snapshot)
     if weight is None:

@@ -14,14 +14,15 @@ from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.model import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.sortedgroups import in_sorted
+from policy.cluster.words import counted
 from policy.placement.gang import ask_of, cross_node_pairs, place
 from policy.placement.room import Room
 from policy.systems.base import Policy
 
 ALL_GROWTH = "nothing: it has as many workers as it may have"
-MALFORMED = "its malformed field: it keeps what it runs, and gets nothing until that is corrected"
+MALFORMED = "its malformed field: it keeps its pods, and gets no more until the field is corrected"
 RIGID = "its bounds: it is a rigid gang; state kohort.dev/max-workers to let it grow"
-ENDS = "its end: some of its workers are done already"
+ENDS = "its end: some of its workers have finished already"
 
 
 def grounds(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Grounds | None:
@@ -60,8 +61,9 @@ def _placement(snapshot: Snapshot, job: Job, gang: Gang) -> str:
             room.give(node, pod.requests if pod is not None else role.requests)  # type: ignore[union-attr]
     found = place(room, ask_of(snapshot, job, gang.workers))
     better = len(set(found.values())) if found else len(hosts)
-    now = f"it would now go on {better}, but what runs is not moved for that" if better < len(hosts) else (
-        "no fewer would take it now"
+    fewer = counted(better, "node")
+    now = f"it would now fit on {fewer}, but running pods are not moved for it" if better < len(hosts) else (
+        "fewer nodes would not hold it now"
     )  # fmt: skip
     return f"on {len(hosts)} nodes ({spread}); {now}"
 
@@ -77,7 +79,7 @@ def _traffic(job: Job, pairs: int, crossing: int, servers: int, workers: int) ->
     return text
 
 
-# -- growth --------------------------------------------------------------------------------------
+# -- The functions below say in words what keeps a job from growing. -----------------------------
 
 
 def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
@@ -94,7 +96,7 @@ def held_back(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> str:
     if grows(snapshot, job, policy, now):
         return "nothing: it grows with the next decision"
     if now < gang.tries.not_before:
-        return f"its last growth: those workers did not come; it is tried again in {gang.tries.not_before - now:.0f} s"
+        return f"its last growth: the workers did not arrive; it is grown again in {gang.tries.not_before - now:.0f} s"
     if policy.base.grows and gang.state in ADMITTED and not in_sorted(snapshot.index.growing, job.uid):
         return ENDS
     return _unsettled(gang) or held_by(snapshot, job, policy, now) or _rule(gang, policy)
@@ -109,11 +111,11 @@ def _unsettled(gang: Gang) -> str:
 
 
 def _rule(gang: Gang, policy: Policy) -> str:
-    """Return in words that the policy itself gives the job no more workers, for want of any other hindrance.
+    """Return in words that it is the policy itself that gives the job no more workers.
 
-    The text tells a policy that grows jobs into free room from one that keeps to the numbers that it has decided.
+    The text for a policy that grows jobs into free room differs from that for one that keeps to its decided numbers.
     """
     if policy.base.grows:
         return f"the policy {policy.name} gives it no more workers now"
     workers = "the worker" if gang.workers == 1 else f"the {gang.workers} workers"
-    return f"the policy {policy.name}: it keeps to {workers} that it has decided on, and gives no more for free room"
+    return f"the policy {policy.name}: it keeps to {workers} that it has decided on, even where room is free"

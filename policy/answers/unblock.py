@@ -59,7 +59,8 @@ def starts(snapshot: Snapshot, job_uid: str, policy: Policy, now: float, change:
     plan = next((one for one in actions if isinstance(one, Admit) and one.job_uid == job_uid), None)
     if plan is not None and not plan.waits_for:
         return True
-    # Other jobs may first have to shrink, pause or start, so the decisions are carried out until the job's turn comes.
+    # Other jobs may have to shrink, pause or start before the job. So ``forward`` lets the copy of the snapshot run on,
+    # as if each decision were carried out at once; the real cluster is not changed.
     gang = forward(copy, (), policy, at).gang(job_uid) if plan is not None or change.wait > 0 else None
     return gang is not None and gang.admitted and not gang.waits_for
 
@@ -78,7 +79,7 @@ def _changes(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterat
         yield from candidates(snapshot, job, policy, now)
 
 
-# -- policies that decide about a job only once ----------------------------------------------------
+# -- The functions below are for policies that decide about a job only once. -----------------------
 
 
 def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[Change]:
@@ -91,7 +92,7 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
         if course.snapshot.gang(job.uid).state in ADMITTED:
             yield Change(
                 Kind.WAIT,
-                f"wait {math.ceil(at - now)} s, for its time slot",
+                f"wait {math.ceil(at - now)} s until its time slot begins",
                 at - now,
                 partial(_then, course.before),
                 at - now,
@@ -100,7 +101,7 @@ def _its_slot(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Itera
 
 
 def _then(then: Snapshot, _: Snapshot) -> Snapshot:
-    """Return the snapshot ``then``, whatever the second one is; a change that only waits uses this as ``apply``."""
+    """Return the snapshot ``then`` and ignore the other argument, as the ``apply`` of a change that only waits."""
     return then
 
 
@@ -128,10 +129,12 @@ def _anew(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iterator[
             apply=lambda s: change.apply(again(s)),
             wait=wait,
             finer=change.finer and Finer(change.finer.count, partial(below, change.finer)),
-            text=f"{change.text}, and submit it again, for the time slot that begins in {wait:.0f} s",
+            text=f"{change.text}, and submit the job again, for the time slot that begins in {wait:.0f} s",
         )
 
-    as_it_is = Change(Kind.AGAIN, f"submit it again, for the time slot that begins in {wait:.0f} s", 1, again, wait)
+    as_it_is = Change(
+        Kind.AGAIN, f"submit the job again, for the time slot that begins in {wait:.0f} s", 1, again, wait
+    )
     yield [as_it_is]
     if starts(snapshot, job.uid, policy, now, as_it_is):
         return  # To submit the job again suffices, so no change of the job has to be tried.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policy.answers.outranked import outranked_in_words
 from policy.cluster.gang import ADMITTED, Gang
 from policy.cluster.model import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
@@ -38,5 +39,6 @@ def unplaced_in_words(snapshot: Snapshot, job: Job, gang: Gang, missing: list[Sl
     rigid = [slot for slot in missing if slot.role != WORKER]
     ask = ask_for(snapshot, job, rigid, len(missing) - len(rigid), gang.workers)
     binds = "; and ".join(blocker.text for blocker in Holders(snapshot, job.uid).blockers(ask))
+    binds = "; ".join([binds, *outranked_in_words(snapshot, job.uid, ask)])
     told = f"{len(missing)} of {size} members {'has' if len(missing) == 1 else 'have'} no node"
     return f"{told}: {binds}" if binds else told

@@ -57,7 +57,8 @@ def _could_move(snapshot: Snapshot, pod: Pod, slot: Slot, node: str) -> bool:
 def prioritize_pod(snapshot: Snapshot, uid: str, offered: Sequence[str]) -> dict[str, int]:
     """Return a score from 0 to 10 for each offered node, by name.
 
-    The planned node has 10; the other nodes have more the more of the gang's other members are planned on them.
+    The planned node has the score 10. The score of any other node is 9 times the share of the gang's other members that
+    are planned on that node, rounded down.
     """
     pod = snapshot.pods.get(uid)
     if pod is None or pod.slot is None:

@@ -85,9 +85,11 @@ def _worth(job: Job, more: float) -> Change:
     training = job.training
     if training is not None and training.utility is not None:
         made = replace(job, training=replace(training, utility=replace(training.utility, value=more)))
+        field = "utility.value in kohort.dev/training"
     else:
         made = replace(job, utility=more)
-    text = f"raise the value of its utility from {_shown(_value(job))} to {_shown(more)}"
+        field = "kohort.dev/utility"
+    text = f"raise {field} from {_shown(_value(job))} to {_shown(more)}"
     return Change(Kind.UTILITY, text, more - _value(job), with_job(made))
 
 
@@ -103,12 +105,12 @@ def with_more_time(job: Job) -> Iterator[Change]:
     for slots in range(1, MOST_SLOTS + 1):
         later = replace(utility, target=float(math.floor(utility.target) + slots))
         unit = "slot" if later.target == 1 else "slots"
-        text = f"raise the target of its utility from {_shown(utility.target)} to {later.target:.0f} {unit}"
+        text = f"raise utility.target in kohort.dev/training from {_shown(utility.target)} to {later.target:.0f} {unit}"
         made = replace(job, training=replace(training, utility=later))
         yield Change(Kind.TARGET, text, later.target - utility.target, with_job(made))
 
 
-# -- figures ---------------------------------------------------------------------------------------
+# -- The functions below find and round the figures of a change. -----------------------------------
 
 
 def just_above(value: float) -> float:

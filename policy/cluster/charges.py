@@ -82,7 +82,7 @@ def _takes_itself(pod: Pod | None, node: str) -> bool:
 
 
 def _handed_on(facts: Facts, job_uid: str) -> frozenset[tuple[Slot | None, str]]:
-    """Return each slot, with the node, in which a replaced pod still holds the room that its successor will use."""
+    """Return a pair (slot, node) for each replaced pod of the job that still holds room; its successor will use it."""
     pods = (facts.pods[uid] for uid in facts.strays.get(job_uid, ()))
     return frozenset((pod.slot, pod.node) for pod in pods if pod.holds_room)
 

@@ -200,7 +200,7 @@ class Draft:
         self.edit("gangs")[gang.job_uid] = gang
         self._touched.add(gang.job_uid)
         self._news.jobs.add(gang.job_uid)
-        # The charge is computed again only in this case, because it depends on the gang's nodes and bindings in flight.
+        # The charge depends on the gang's nodes and bindings in flight, and is computed again only if these change.
         if old.nodes is not gang.nodes or old.in_flight is not gang.in_flight:
             self._stale.add(gang.job_uid)
 
@@ -244,7 +244,7 @@ class Draft:
             self._recharge(uid, planned_charge(self.now, uid))
         self._stale.clear()
 
-    # -- a job's pods: the newest pod of a slot is its member, the replaced pods are strays -------
+    # -- A job's pods: the newest pod of a slot is its member; replaced pods are called strays. ---
 
     def _file(self, pod: Pod, *, gone: bool = False) -> None:
         """Update which pods of the job are members and which are replaced pods, after ``pod`` has changed or is
@@ -282,7 +282,7 @@ class Draft:
         elif key in self._now[name]:
             del self.edit(name)[key]
 
-    # -- charges: the room that each pod and each plan takes, and their sums by node ---------------
+    # -- The methods below keep the charges (the room of each pod and plan) and their sums by node. --
 
     def _recharge(self, key: str, charge: Charge) -> None:
         old = self.now.charges.get(key, NO_CHARGE)

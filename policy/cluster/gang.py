@@ -54,7 +54,7 @@ class HeldBinds:
     def __post_init__(self) -> None:
         """Raise ValueError if no bind is held."""
         if not self.slots:
-            raise ValueError("a barrier window without a held bind")
+            raise ValueError("a barrier without a held bind call must not have a window")
 
 
 @quick
@@ -153,17 +153,17 @@ class Gang:
         """Raise ValueError if a part does not go with the state."""
         state = self.state
         if self.deadline is not None and self.deadline.awaits not in AWAITED[state]:
-            raise ValueError(f"a {state.value} gang waits for no {self.deadline.awaits.value}")
+            raise ValueError(f"a gang that is {state.value} must not have a deadline for {self.deadline.awaits.value}")
         if state not in ADMITTED and (self.nodes or self.workers or self.lost or self.scaling != NEVER_SCALED):
-            raise ValueError(f"a {state.value} gang has no plan")
+            raise ValueError(f"a gang that is {state.value} must not have a plan")
         if self.barrier is not None and state is not State.PLANNED:
-            raise ValueError(f"binds of a {state.value} gang are not held")
+            raise ValueError(f"a gang that is {state.value} must not have held bind calls")
         if self.waits_for and state not in FREEING:
-            raise ValueError(f"a {state.value} gang waits for no room")
+            raise ValueError(f"a gang that is {state.value} must not wait for pods to go")
         if self.awaited and state not in AWAITING:
-            raise ValueError(f"a {state.value} gang awaits no members")
+            raise ValueError(f"a gang that is {state.value} must not await workers")
         if self.tries.retried and state not in TRYING:
-            raise ValueError(f"a {state.value} gang tries nothing once more")
+            raise ValueError(f"a gang that is {state.value} must not try a plan for the second time")
 
     @property
     def held(self) -> Mapping[str, Slot]:

@@ -118,7 +118,7 @@ TABLE: Final[Mapping[tuple[State, Move], State]] = {
     (State.MIGRATING, Move.COMPLETE): State.RUNNING,
     (State.MIGRATING, Move.LOSE): State.REPAIRING,
     (State.MIGRATING, Move.RELEASE): State.RELEASING,
-    # The job is suspended or deleted when all old members are gone and no successor is bound yet.
+    # The job is suspended or deleted while all old members are gone and no successor is bound: nothing is released.
     (State.MIGRATING, Move.GIVE_UP): State.WAITING,
     (State.REPAIRING, Move.COMPLETE): State.RUNNING,
     (State.REPAIRING, Move.RELEASE): State.RELEASING,

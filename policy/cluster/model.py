@@ -330,7 +330,8 @@ class Pod:
 
     job_uid, slot: set for a member of a job that opted in; other pods only take room.
     owner: the name in the pod's owner reference, from which its slot was read; empty if the reference names no job.
-    gated: whether Kohort's scheduling gate still keeps it from kube-scheduler.
+    gated: whether Kohort's scheduling gate still keeps it from kube-scheduler. gates: the names of its other scheduling
+    gates, of a pod that opted in; until their owners remove them, kube-scheduler does not try the pod.
     places: the placement constraints of the pod after admission; None if unknown, as for pods that did not opt in.
     refused: whether kube-scheduler has written the condition PodScheduled=False. refusal: the condition's message.
     failed_attempt: whether kube-scheduler wrote it because its attempt ended with an error (a volume that did not come
@@ -382,6 +383,7 @@ class Pod:
     since: float = 0.0
     version: int = 0
     limits: Resources = NOTHING
+    gates: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:

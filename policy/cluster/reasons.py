@@ -6,6 +6,7 @@ again at once after each change of the condition. (Texts that varied led to 17 f
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -103,6 +104,11 @@ class Reason(Enum):
         return TEXTS[self]
 
     @property
+    def fact(self) -> str:
+        """The sentence without its prefix ``kohort:`` and without its advice to call ``kohort explain``."""
+        return FACTS[self]
+
+    @property
     def concern(self) -> Concern:
         """What keeps the job from running, as a Concern."""
         return CLASSES[self][0]
@@ -166,50 +172,135 @@ CLASSES: dict[Reason, tuple[Concern, Lasts]] = {
 }
 
 TEXTS: dict[Reason, str] = {
-    Reason.NOT_SYNCED: "kohort: the ledger is still being rebuilt from the API server",
-    Reason.UNKNOWN_JOB: "kohort: the pod's job is not known, or its kind is not one that kohort schedules",
-    Reason.INVALID: "kohort: the job is malformed; kohort explain names the field",
-    Reason.NOT_A_MEMBER: "kohort: the job has no slot with this pod's role and index",
-    Reason.UNSUPPORTED: (
-        "kohort: the pod template asks for a constraint that a gang plan cannot promise; kohort explain names it"
+    Reason.NOT_SYNCED: (
+        "kohort: the service has not read all objects from the API server yet, so it decides nothing; wait until it has"
     ),
-    Reason.SUSPENDED: "kohort: the job is suspended",
-    Reason.FINISHED: "kohort: the job has finished",
-    Reason.DELETING: "kohort: the job is being deleted",
-    Reason.WAITING_FOR_PODS: "kohort: the gang waits for pods that its job's controller has not created yet",
-    Reason.NO_ROOM: "kohort: the gang waits for room",
-    Reason.ROOM_HELD: "kohort: pods of finished jobs hold the room that the gang needs; see cleanPodPolicy",
-    Reason.ROOM_OF_OTHERS: "kohort: pods of other schedulers hold the room that the gang needs; see kohort explain",
-    Reason.ROOM_BEING_FREED: "kohort: room for the gang is being freed",
-    Reason.RESIZE_REFUSED: "kohort: the API server refuses the resize that was to free room for the gang",
-    Reason.RESIZES_LIMITED: "kohort: room could be freed, but the cluster's limit of resizes in a minute is reached",
-    Reason.STALLED: "kohort: workers that the job was given have not come",
-    Reason.SHRINK_STALLED: "kohort: workers that were taken from the job have not gone",
-    Reason.BEHIND: "kohort: free room is not given to the gang, because another job comes first",
-    Reason.TOO_LARGE: "kohort: the gang would not fit on the empty cluster",
-    Reason.NODES_CLOSED: "kohort: the gang fits only on nodes that are cordoned or not ready",
-    Reason.WINDOW_TOO_SHORT: "kohort: the gang has more members than the barrier can collect in its time",
-    Reason.BACKING_OFF: "kohort: the gang backs off after a failed attempt",
-    Reason.PAUSED: "kohort: the policy gives the job no workers now; it goes on in a later time slot",
-    Reason.SCHEDULE_OVER: "kohort: the job's schedule is over, and there was no room for what is left of its work",
-    Reason.REJECTED: "kohort: the policy refuses the job as not worth its room; kohort explain shows the prices",
-    Reason.STORING: "kohort: the decision about the job is being written on its object",
+    Reason.UNKNOWN_JOB: (
+        "kohort: the pod belongs to no job of a kind that kohort schedules, or the job is not known yet; see its "
+        "ownerReferences"
+    ),
+    Reason.INVALID: (
+        "kohort: a field of the job object is malformed; kohort explain names the field, its value and what is allowed"
+    ),
+    Reason.NOT_A_MEMBER: (
+        "kohort: the job object asks for no replica with this pod's role and index; compare them with the job's "
+        "replicas"
+    ),
+    Reason.UNSUPPORTED: (
+        "kohort: the pod template has a constraint that cannot be planned for a whole gang; kohort explain names it"
+    ),
+    Reason.SUSPENDED: "kohort: the job is suspended; it queues when it is resumed",
+    Reason.FINISHED: "kohort: the job has finished, so none of its pods is scheduled any more",
+    Reason.DELETING: "kohort: the job is being deleted, so none of its pods is scheduled any more",
+    Reason.WAITING_FOR_PODS: (
+        "kohort: the gang waits for pods that its job's controller has not created yet; kohort explain says which"
+    ),
+    Reason.NO_ROOM: (
+        "kohort: the gang waits for room: its minimum does not fit on the nodes now; kohort explain says what they lack"
+    ),
+    Reason.ROOM_HELD: (
+        "kohort: pods of finished jobs hold the room that the gang needs; kohort explain names these pods"
+    ),
+    Reason.ROOM_OF_OTHERS: (
+        "kohort: pods of other schedulers hold the room that the gang needs; kohort explain names these pods"
+    ),
+    Reason.ROOM_BEING_FREED: (
+        "kohort: room for the gang is being freed, and the gang starts when other pods are gone; kohort explain "
+        "names these pods"
+    ),
+    Reason.RESIZE_REFUSED: (
+        "kohort: the API server refuses the resize of another job that was to free room for the gang; kohort "
+        "explain quotes the refusal"
+    ),
+    Reason.RESIZES_LIMITED: (
+        "kohort: room could be freed, but the limit on resizes in a minute (resizes_per_minute) is reached; wait "
+        "a minute"
+    ),
+    Reason.STALLED: (
+        "kohort: workers that the policy has given the running job have not arrived in time; kohort explain says "
+        "how many"
+    ),
+    Reason.SHRINK_STALLED: (
+        "kohort: workers that were taken from the job are not gone in time; see what keeps their pods from ending"
+    ),
+    Reason.BEHIND: (
+        "kohort: free room is not given to the gang, because another job comes first; kohort explain names that job"
+    ),
+    Reason.TOO_LARGE: (
+        "kohort: the gang would not fit on the empty cluster; kohort explain names the resource, taint or label "
+        "in the way"
+    ),
+    Reason.NODES_CLOSED: (
+        "kohort: the gang fits only on nodes that take no new pods now; kohort explain names these nodes and says why"
+    ),
+    Reason.WINDOW_TOO_SHORT: (
+        "kohort: the gang has more members than kube-scheduler can schedule while the barrier holds their binds; "
+        "kohort explain has both numbers"
+    ),
+    Reason.BACKING_OFF: (
+        "kohort: the last attempt to bind the gang failed, and the gang is tried again after a pause; kohort "
+        "explain says why it failed"
+    ),
+    Reason.PAUSED: (
+        "kohort: the policy gives the job no workers now, and it goes on in a later time slot; kohort explain says when"
+    ),
+    Reason.SCHEDULE_OVER: (
+        "kohort: the time slots planned for the job are over, and its work is not done; the job goes on when "
+        "the policy finds room again"
+    ),
+    Reason.REJECTED: (
+        "kohort: the policy refuses the job, because it is not worth its room; kohort explain shows the figures"
+    ),
+    Reason.STORING: (
+        "kohort: the decision about the job is being written to an annotation of its object; the gang is bound "
+        "after that"
+    ),
     Reason.RELEASING: "kohort: the gang is being released: its pods are removed before it queues again",
-    Reason.SURPLUS: "kohort: the worker is beyond the number that the job was given",
-    Reason.SURPLUS_FIRST: "kohort: the job has more pods than planned; binding waits until the surplus is deleted",
+    Reason.SURPLUS: (
+        "kohort: the pod is a worker beyond the number that the policy gave the job; it stays pending until the "
+        "job grows"
+    ),
+    Reason.SURPLUS_FIRST: (
+        "kohort: the job has more pods than planned; the gang is bound after the surplus pods are deleted"
+    ),
     Reason.NODE_NOT_OFFERED: "kohort: kube-scheduler's own filters removed the planned node; the gang is planned again",
-    Reason.BARRIER_TIMEOUT: "kohort: the gang was not complete within the barrier window",
+    Reason.BARRIER_TIMEOUT: (
+        "kohort: kube-scheduler did not ask to bind all members of the gang within barrier.window_seconds; the "
+        "gang is tried again"
+    ),
     Reason.REPAIR_FAILED: "kohort: lost members of the running gang were not bound again in time",
-    Reason.BARRIER_FULL: "kohort: too many gangs are at the barrier",
-    Reason.ROOM_TAKEN: "kohort: other pods have taken room of the gang's plan; the gang is planned again",
-    Reason.PREEMPTED: "kohort: another scheduler has preempted members of the gang, and no other room is free",
-    Reason.MEMBER_REFUSED: "kohort: kube-scheduler does not place a member of the gang; kohort explain has its message",
-    Reason.MEMBERS_UNPLACED: "kohort: members of the running gang wait for room",
-    Reason.PLAN_CHANGED: "kohort: the plan has changed since the filter call",
+    Reason.BARRIER_FULL: (
+        "kohort: bind calls of too many gangs are held (barrier.gangs_at_once); kube-scheduler tries the pod "
+        "again later"
+    ),
+    Reason.ROOM_TAKEN: "kohort: other pods have taken room that was planned for the gang; the gang is planned again",
+    Reason.PREEMPTED: (
+        "kohort: another scheduler has preempted members of the gang, and no other room is free; kohort explain "
+        "names these members"
+    ),
+    Reason.MEMBER_REFUSED: (
+        "kohort: kube-scheduler itself does not place a member of the gang; kohort explain has its message"
+    ),
+    Reason.MEMBERS_UNPLACED: (
+        "kohort: members of the running gang wait for room; kohort explain says which resources they lack"
+    ),
+    Reason.PLAN_CHANGED: (
+        "kohort: the gang's plan has changed since kube-scheduler chose the node; kube-scheduler tries the pod again"
+    ),
     Reason.POD_GONE: "kohort: the pod was deleted, or replaced by another of its name; nothing needs to be done",
     Reason.BIND_FAILED: "kohort: the API server refused the binding",
-    Reason.NOT_LEADING: "kohort: this replica does not lead",
+    Reason.NOT_LEADING: (
+        "kohort: this replica of Kohort does not lead, so it decides nothing; only the leading replica answers"
+    ),
 }
+
+
+def without_advice(said: str) -> str:
+    """Return the text without its advice to call ``kohort explain``, for an answer that has what explain would say."""
+    return re.sub(r"; kohort explain [^;]*$", "", said)
+
+
+FACTS: dict[Reason, str] = {reason: without_advice(text).removeprefix("kohort: ") for reason, text in TEXTS.items()}
 
 
 @dataclass(frozen=True, slots=True)

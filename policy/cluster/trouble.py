@@ -1,4 +1,5 @@
-"""Why kube-scheduler itself does not place a member of a gang: its plugins refuse all nodes, or its attempt has failed.
+"""Why kube-scheduler itself does not place a member of a gang: its plugins refuse all nodes, its attempt has failed, or
+a scheduling gate that is not Kohort's keeps the pod from it.
 
 kube-scheduler asks Kohort only about nodes that its own plugins let through. If they let none through, Kohort learns of
 it only from the pod's condition PodScheduled.
@@ -6,12 +7,14 @@ it only from the pod's condition PodScheduled.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from policy.cluster.index import Facts
 from policy.cluster.model import Pod, Slot
+from policy.cluster.words import listed
 
 OWN = "kohort: "  # Kohort's own texts begin with OWN, so that they are recognised in a pod's condition.
+MOST_NAMED = 3  # A text names at most MOST_NAMED members.
 LONGEST = 300  # A message of kube-scheduler is cut to LONGEST characters.
 
 
@@ -29,15 +32,37 @@ def _has_failed(pod: Pod) -> bool:
 
 
 def trouble_of(facts: Facts, job_uid: str, among: Collection[Slot] | None = None) -> str:
-    """Return kube-scheduler's message about the first member that it does not place; empty if there is none.
+    """Return kube-scheduler's message about the first member that it does not place, or the scheduling gates that keep
+    members from it; empty if there is none.
 
     If ``among`` is not None, only the members in these slots are looked at.
     """
-    for slot, uid in sorted(facts.members.get(job_uid, {}).items()):
-        pod, asked = facts.pods[uid], among is None or slot in among
-        if asked and (is_turned_away(pod) or _has_failed(pod)):
+    asked = [
+        (slot, facts.pods[uid])
+        for slot, uid in sorted(facts.members.get(job_uid, {}).items())
+        if among is None or slot in among
+    ]
+    if told := _gates_in_words([(slot, pod) for slot, pod in asked if is_kept_by_gates(pod)]):
+        return told
+    for slot, pod in asked:
+        if is_turned_away(pod) or _has_failed(pod):
             return f"kube-scheduler says of {slot}{_with_volumes(pod)}: {pod.refusal[:LONGEST]}"
     return ""
+
+
+def is_kept_by_gates(pod: Pod) -> bool:
+    """Tell whether scheduling gates that are not Kohort's keep the waiting pod from kube-scheduler."""
+    return bool(pod.gates) and not (pod.node or pod.ended or pod.terminating)
+
+
+def _gates_in_words(kept: Sequence[tuple[Slot, Pod]]) -> str:
+    """Return which members are kept by which gates; empty if ``kept`` is."""
+    if not kept:
+        return ""
+    names = sorted({gate for _, pod in kept for gate in pod.gates})
+    gates = f"the scheduling gate {names[0]}" if len(names) == 1 else f"the scheduling gates {', '.join(names)}"
+    verb = "keeps" if len(names) == 1 else "keep"
+    return f"{gates} {verb} {listed([str(slot) for slot, _ in kept], MOST_NAMED)} from kube-scheduler"
 
 
 def _is_pending(pod: Pod) -> bool:

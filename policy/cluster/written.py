@@ -23,14 +23,14 @@ class SpoiltError(ValueError):
 def whole(value: object, most: int = 10**15, least: int = 0) -> int:
     """Return ``value`` if it is a whole number from ``least`` to ``most``; else raise SpoiltError."""
     if type(value) is not int or not least <= value <= most:
-        raise SpoiltError(f"{value!r:.60} is no whole number from {least} to {most}")
+        raise SpoiltError(f"{value!r:.60} is not allowed; allowed: a whole number from {least} to {most}")
     return value
 
 
 def number(value: object) -> float:
     """Return ``value`` as a float if it is a number from -``MOST`` to ``MOST``; else raise SpoiltError."""
     if type(value) not in (int, float) or not math.isfinite(value) or abs(value) > MOST:  # type: ignore[arg-type]
-        raise SpoiltError(f"{value!r:.60} is no number")
+        raise SpoiltError(f"{value!r:.60} is not allowed; allowed: a number")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -42,28 +42,28 @@ def maybe(value: object) -> float | None:
 def truth(value: object) -> bool:
     """Return ``value`` if it is true or false; else raise SpoiltError."""
     if type(value) is not bool:
-        raise SpoiltError(f"{value!r:.60} is not true or false")
+        raise SpoiltError(f"{value!r:.60} is not allowed; allowed: true or false")
     return value
 
 
 def word(value: object, longest: int = LONGEST_NAME) -> str:
     """Return ``value`` if it is a text of at most ``longest`` characters; else raise SpoiltError."""
     if type(value) is not str or len(value) > longest:
-        raise SpoiltError(f"{value!r:.60} is no text of at most {longest} characters")
+        raise SpoiltError(f"{value!r:.60} is not allowed; allowed: text of at most {longest} characters")
     return value
 
 
 def rows(value: object, size: int | None = None) -> list[Any]:
     """Return ``value`` if it is a list of ``size`` items (None: at most ``MOST_ROWS``); else raise SpoiltError."""
     if type(value) is not list or len(value) > MOST_ROWS or (size is not None and len(value) != size):
-        raise SpoiltError(f"{value!r:.60} is no list of {size or 'at most ' + str(MOST_ROWS)}")
+        raise SpoiltError(f"{value!r:.60} is not allowed; allowed: a list of {size or 'at most ' + str(MOST_ROWS)}")
     return value
 
 
 def table(value: object) -> Mapping[str, Any]:
     """Return ``value`` if it is a mapping of at most ``MOST_ROWS`` entries; else raise SpoiltError."""
     if type(value) is not dict or len(value) > MOST_ROWS:
-        raise SpoiltError(f"{value!r:.60} is no mapping")
+        raise SpoiltError(f"{value!r:.60} is not allowed; allowed: a mapping")
     return value
 
 

@@ -36,8 +36,12 @@ taint that its pods do not tolerate, or ``LABEL`` and the key of a node label th
 """
 TAINT: Final = "taint "
 LABEL: Final = "label "
-"""Such a constraint stands for every entry of the node selector and the required node affinity with this key; the key
-may also be the field metadata.name.
+"""A constraint ``LABEL`` with a key stands for every entry of the node selector and the required node affinity with
+that key; the key may also be the field metadata.name.
+"""
+NODE_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""The prefixes of the taints that Kubernetes itself sets on a node for as long as something is wrong with it, such as
+``node.kubernetes.io/disk-pressure``.
 """
 MOST_NODES_NAMED: Final = 3
 T = TypeVar("T")
@@ -122,7 +126,8 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
     ``without`` returns the room as if given constraints did not exist. ``states`` has those of ``HOLDERS``, ``REFUSED``
     and ``CLOSED`` that are tried; the result has a later one only if the earlier ones are not enough. The result has
-    resources, taints and labels only if all states together are not enough.
+    resources, taints and labels only if all states together are not enough, and of these first the taints that
+    Kubernetes itself sets on nodes.
     """
 
     def enough(lifted: Sequence[str]) -> bool:
@@ -130,8 +135,10 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 
     if enough(()):
         return None
-    shape = (*sorted(ask.whole), *_rules(without(frozenset(states)), ask))
-    names = needed_of((*states, *shape), enough)
+    rules = tuple(_rules(without(frozenset(states)), ask))
+    closing = tuple(rule for rule in rules if closes_nodes(rule))
+    shape = (*sorted(ask.whole), *(rule for rule in rules if rule not in closing))
+    names = needed_of((*states, *closing, *shape), enough)
     alone = len(names) == 1 and names[0] in shape
     instead = tuple(name for name in shape if name != names[0] and enough((name,))) if alone else ()
     return Binding(ask, names, instead, without)
@@ -140,6 +147,11 @@ def binding(without: RoomWithout, ask: Ask, states: Sequence[str]) -> Binding | 
 def is_shape(name: str) -> bool:
     """Tell whether the constraint is a resource, taint or label in the gang's own requests and rules (``SHAPE``)."""
     return name not in HOLDERS and name not in (REFUSED, CLOSED)
+
+
+def closes_nodes(name: str) -> bool:
+    """Tell whether the constraint is that nodes take no new pods now: ``CLOSED``, or a taint that Kubernetes sets."""
+    return name == CLOSED or (name.startswith(TAINT) and name.removeprefix(TAINT).startswith(NODE_TAINTS))
 
 
 def lift(ask: Ask, lifted: Collection[str]) -> Ask:
@@ -215,7 +227,8 @@ class _Alike:
     """The members of a gang with the same placement rules, and one resource.
 
     name: the resource. asked: each member's role, and the amount that it asks for. free: the amounts that are free on
-    the nodes that accept these members. such: words for a text if some nodes do not accept them.
+    the nodes that accept these members. such: the words that restrict "node" in a text to these nodes; empty if all
+    nodes accept the members.
     """
 
     name: str
@@ -251,11 +264,17 @@ class _Alike:
             has = f"no node{self.such} has more than {said(self.name, most)}{what}"
             return f"a {role} asks for {said(self.name, largest)}, {has}"
         has = f"the nodes{self.such} have {said(self.name, every)}{what}"
-        return f"{said(self.name, whole)} asked for, {has}" if whole > every else ""
+        return f"members ask for {said(self.name, whole)} in all, {has}" if whole > every else ""
+
+    @property
+    def _asking(self) -> str:
+        """The number of members that ask for the host port, with that port, as the subject and verb of a sentence."""
+        ask = "asks" if self.members == 1 else "ask"
+        return f"{counted(self.members, 'member')} {ask} for {said(self.name, 1)}"
 
     def _lack_of_port(self) -> str:
         members = self.members
-        asked = f"{said(self.name, 1)} asked for by {counted(members, 'member')}"
+        asked = self._asking
         if members > len(self.free):
             return f"{asked}, and a node has it once"
         nodes = sum(1 for free in self.free if free >= 0)
@@ -266,9 +285,9 @@ class _Alike:
     def pieces(self, what: str) -> str:
         """Return in words that the nodes together have enough, but in pieces that are too small for the members."""
         if self.name.startswith(HOST_PORT):
-            return f"{said(self.name, 1)} asked for by {counted(self.members, 'member')}, and a node has it once"
+            return f"{self._asking}, and a node has it once"
         have = f"{said(self.name, sum(max(0, free) for free in self.free))}{what}"
-        asked = f"{said(self.name, self.whole)} asked for"
+        asked = f"members ask for {said(self.name, self.whole)} in all"
         return f"{asked}, the nodes{self.such} have {have} in pieces that are too small"
 
 
@@ -288,13 +307,13 @@ def _rule_in_words(room: Room, ask: Ask, name: str) -> str:
         )
         if any(refusing):
             told.append(_refusal(node, name))
-    return listed(told, MOST_NODES_NAMED) or f"no node that suits its {name} has the room"
+    return listed(told, MOST_NODES_NAMED) or f"no node that suits the {name} has enough room for a member"
 
 
 def _refusal(node: Node, name: str) -> str:
     """Return in words that the node refuses a member because of the constraint ``name`` (as in `_rule_in_words`)."""
     if name.startswith(LABEL):
-        return f"{node.name} does not match its node selector or node affinity for {name.removeprefix(LABEL)}"
+        return f"{node.name} does not match the gang's node selector or node affinity for {name.removeprefix(LABEL)}"
     taints = [taint for taint in node.taints if TAINT + taint.key == name]
     shown = ", ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
     return f"the taint {shown} of {node.name} is not tolerated"

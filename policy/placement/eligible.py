@@ -1,7 +1,8 @@
 """Whether a gang may be bound at its first bind call (setting ``barrier.commit: first``).
 
-At that time kube-scheduler's plugins have checked one member only. So whatever they would look at in the others must be
-absent from them, or be checked here. The first obstacle is returned in words, so that ``kohort explain`` can show it.
+At that time kube-scheduler's plugins have checked one member only. The gang may be bound if the other members have
+nothing that the plugins would check, except what Kohort itself checks. The first obstacle is returned in words, so that
+``kohort explain`` can show it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from policy.cluster.reasons import Reason
 from policy.cluster.refusal import surplus_first
 from policy.cluster.resources import NOTHING
 from policy.cluster.snapshot import Snapshot, is_over
-from policy.cluster.trouble import OWN
 from policy.placement.fit import accepts
 from policy.placement.plugins import REPELS, plugins_at, unknown
 
@@ -56,7 +56,8 @@ def _lasting(snapshot: Snapshot, job_uid: str) -> Iterator[str]:
         if pod.node or pod.ended or pod.terminating:
             continue
         for field in pod.unchecked:
-            yield f"{pod.slot} has {field}, at which {' and '.join(plugins_at(field))} of kube-scheduler would look"
+            checks = f"kube-scheduler checks ({' and '.join(plugins_at(field))})"
+            yield f"{pod.slot} has {field}, which {checks} and Kohort does not"
         if pod.places is None:
             yield f"{pod.slot} has a node selector, an affinity or tolerations that cannot be read"
         if repelled := _repelled(snapshot, pod):
@@ -74,7 +75,7 @@ def _repelled(snapshot: Snapshot, pod: Pod) -> str:
             other = snapshot.pods[uid]
             # The text names no pod of another namespace, because its reader may lack the right to see that namespace.
             which = f"pod {other.name}" if other.namespace == pod.namespace else "a pod of another namespace"
-            return f"{which} has a required anti-affinity, at which {REPELS} would look"
+            return f"{which} has a required anti-affinity, which kube-scheduler checks ({REPELS}) and Kohort does not"
     return ""
 
 
@@ -85,12 +86,12 @@ def _passing(snapshot: Snapshot, gang: Gang) -> Iterator[str]:
     """
     job = snapshot.jobs.get(gang.job_uid)
     if job is None or not queued(job) or gang.state not in ADMITTED or gang.waits_for:
-        yield "the gang has no plan whose room is free"
+        yield "the gang has no plan yet, or the room of its plan is not free yet"
         return
     if gang.in_flight:
-        yield "the outcome of an earlier binding is not known"
+        yield "the API server's answer to an earlier binding of the gang is not known yet"
     if surplus_first(snapshot, job, gang):
-        yield Reason.SURPLUS_FIRST.text.removeprefix(OWN)
+        yield Reason.SURPLUS_FIRST.fact
     for slot, node in sorted(gang.nodes.items()):
         pod = snapshot.member(gang.job_uid, slot)
         if not is_over(job, slot, pod):
@@ -100,7 +101,7 @@ def _passing(snapshot: Snapshot, gang: Gang) -> Iterator[str]:
             yield f"the replaced pod {pod.name} still holds room"
     for name in sorted(set(gang.nodes.values())):
         if not snapshot.charged.get(name, NOTHING).fits(snapshot.nodes[name].allocatable):
-            yield f"{name} has no room for all that is planned there"
+            yield f"node {name} has no room for all pods that are planned there"
 
 
 def _of_member(snapshot: Snapshot, slot: Slot, pod: Pod | None, name: str) -> Iterator[str]:
@@ -109,12 +110,12 @@ def _of_member(snapshot: Snapshot, slot: Slot, pod: Pod | None, name: str) -> It
     if pod is None or pod.terminating or pod.ended:
         yield f"{slot} has no pod yet"
     elif node is None or not node.usable:
-        yield f"{name} takes no pods now"
+        yield f"node {name} takes no pods now"
     elif pod.node:
         return
     elif pod.gated:
         yield f"{slot} still has its scheduling gate"
     elif not pod.opted_in:
-        yield f"{slot} does not name Kohort's scheduler"
+        yield f"the pod of {slot} does not have Kohort's schedulerName"
     elif pod.places is None or not accepts(node, pod.places):
-        yield f"{name} does not take {slot} by its taints or labels"
+        yield f"the taints or labels of node {name} keep {slot} off it"

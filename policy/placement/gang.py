@@ -74,7 +74,7 @@ class Ask:
 
     @cached_property
     def text(self) -> str:
-        """The sum of the requests in words, for a verdict's detail."""
+        """The sum of the requests in words."""
         return in_words(self.whole)
 
     @cached_property
@@ -83,7 +83,7 @@ class Ask:
 
         It is the same object at each step, so that comparing the verdicts of a thousand gangs is fast.
         """
-        return Verdict(Reason.NO_ROOM, self.text)
+        return Verdict(Reason.NO_ROOM, f"it asks for {self.text}")
 
     def members(self) -> tuple[tuple[Slot, Resources, Constraints], ...]:
         """Return slot, requests and constraints of every member: the rigid ones, then the workers from index 0."""

@@ -63,7 +63,7 @@ class Part:
 
 
 def parts(snapshot: Snapshot, keys: Iterable[str], kinds: Collection[str]) -> Iterator[Part]:
-    """Yield the room that holders of these kinds have by these entries of ``Snapshot.charges``."""
+    """Yield the room that holders of these kinds have, by the entries of ``Snapshot.charges`` with these keys."""
     for key in keys:
         for of, (node, requests) in snapshot.charges.get(key, NO_CHARGE).items():
             pod = snapshot.pods.get(of) if isinstance(of, str) else None
@@ -102,7 +102,10 @@ def _promised_to(snapshot: Snapshot, node: str) -> str:
 
 
 class _EveryHolder:
-    """The room in one snapshot without some kinds of holders, and the holders that are not running jobs of Kohort's."""
+    """Computes how much room one snapshot would have if some kinds of holders released theirs; results are cached.
+
+    not_jobs: the parts of room whose holders are not running jobs of Kohort's.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -297,7 +300,7 @@ def _shut(node: Node) -> str:
 def refused(ask: Ask) -> Blocker:
     """Return a blocker that names the nodes that kube-scheduler did not offer for the gang."""
     names = tuple(sorted(ask.barred))
-    return Blocker(REFUSED, names, f"kube-scheduler's plugins refuse {listed(names, MOST_NAMED)}")
+    return Blocker(REFUSED, names, f"kube-scheduler's own plugins refuse {listed(names, MOST_NAMED)}")
 
 
 def _room(snapshot: Snapshot, taken: Taken, lifted: frozenset[str]) -> Room:

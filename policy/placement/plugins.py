@@ -66,7 +66,7 @@ _ROWS: Final = (
     Plugin("ImageLocality"),
     Plugin("DefaultBinder"),
     Plugin("NodeDeclaredFeatures", (RESTART_ALL, USER_NAMESPACE, MOUNT_OPTIONS)),
-    # The last plugins are off by default. DeferredPodScheduling looks only at bound pods that wait for a resize.
+    # The four plugins below are off by default. DeferredPodScheduling looks only at bound pods that wait for a resize.
     Plugin("DeferredPodScheduling"),
     Plugin("GangScheduling", (GROUP,)),
     Plugin("TopologyPlacementGenerator", (GROUP,)),

@@ -119,7 +119,7 @@ def _removals(victims: Sequence[Reclaimable]) -> int:
     return sum(len(victim.rooms) for victim in victims if victim.job_uid != NOBODY)
 
 
-# -- clearing one node for the whole gang ---------------------------------------------------------
+# -- The functions below clear one node for the whole gang. ---------------------------------------
 
 
 def _on_one_node(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order) -> list[Reclaimable] | None:
@@ -249,7 +249,7 @@ def _cut(victims: Sequence[Reclaimable], counts: Counts) -> list[Reclaimable]:
     return [victims[index].first(count) for index, count in sorted(counts.items()) if count]
 
 
-# -- freeing room for the gang on several nodes ----------------------------------------------------
+# -- The function below frees room for the gang on several nodes. ----------------------------------
 
 
 def _on_several(room: Room, ask: Ask, victims: Sequence[Reclaimable], order: Order) -> list[Reclaimable] | None:

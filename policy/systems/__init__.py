@@ -40,7 +40,8 @@ SYSTEMS: dict[str, type[Any]] = {
 POD_BY_POD = frozenset({"fifo-pod"})
 # A rebalancer may move the jobs of another system, as in ``kod2+specon``.
 REBALANCERS: dict[str, type[Any]] = {"specon": SpeCon, "guests": Guests}
-# The documentation names these parameters with their unit, some systems without it. A user may write either name.
+# WITH_UNIT maps the name of a parameter with its unit, as in the documentation, to the name without it, which some
+# systems have. A user may write either name.
 WITH_UNIT = {"starve_limit_seconds": "starve_limit", "cooldown_seconds": "cooldown"}
 
 

@@ -57,7 +57,8 @@ class BackfillCycle:
         found = queue(self._snapshot, self._now)
         verdicts = dict(found.barred)
         known = misfits(self._snapshot, FifoBackfill.__name__)
-        # These requests found no room after jobs had started in this cycle. The next cycle must try them again.
+        # crowded_out has the requests that found no room after jobs had started in this cycle. They are not added to
+        # ``known``, so that the next cycle tries them again.
         crowded_out: set[Ask] = set()
         for job in found.ready:
             ask = ask_of(self._snapshot, job, asked_workers(job))
@@ -68,7 +69,9 @@ class BackfillCycle:
                 if self._head is None:
                     self._head, self._reserved = job, self._reservation(ask)
             elif not self._starts(job, ask, nodes) and self._head is not None:
-                verdicts[job.uid] = Verdict(Reason.BEHIND, f"it would delay {self._head.key}", self._head.uid)
+                verdicts[job.uid] = Verdict(
+                    Reason.BEHIND, f"its start now would delay {self._head.key}, which comes first", self._head.uid
+                )
         return Decision(tuple(self._actions), verdicts)
 
     def _starts(self, job: Job, ask: Ask, nodes: Mapping[Slot, str]) -> bool:

@@ -13,7 +13,7 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 
-# The part of a policy's memory that is written to one job's object, as a mapping from the system's name to values of
+# ``Parts`` is the part of a policy's memory that is written to one job's object: it maps the system's name to values of
 # JSON's types. The values must be checked when they are read back, because anybody may have changed them.
 Parts = Mapping[str, object]
 
@@ -89,7 +89,7 @@ class Policy(ABC):
         """The system that decides about room and the queue: this one, or the one below a rebalancer."""
         return self
 
-    # -- time --------------------------------------------------------------------------------------
+    # -- The members below are about time. ---------------------------------------------------------
 
     def next_moment(self, now: float) -> float:
         """Return when the system must be asked next, whatever happens until then: the beginning of its next time slot.
@@ -121,7 +121,7 @@ class Policy(ABC):
         """
         del snapshot, now
 
-    # -- the queue ---------------------------------------------------------------------------------
+    # -- The members below are about the queue. ----------------------------------------------------
 
     def weights(self, snapshot: Snapshot) -> Callable[[Job], float] | None:
         """Return the weight by which jobs are compared, as a function; None where the queue is not ordered by weight.
@@ -145,7 +145,7 @@ class Policy(ABC):
         """After how many seconds of waiting a job starves; 0: no job ever starves."""
         return 0.0
 
-    # -- growth ------------------------------------------------------------------------------------
+    # -- The members below are about growth. -------------------------------------------------------
 
     @property
     def grows(self) -> bool:
@@ -175,7 +175,7 @@ class Policy(ABC):
         del now
         return snapshot
 
-    # -- random choices ----------------------------------------------------------------------------
+    # -- The member below is about random choices. -------------------------------------------------
 
     @property
     def draws(self) -> bool:
@@ -184,7 +184,7 @@ class Policy(ABC):
         """
         return False
 
-    # -- prices, promises, schedules ---------------------------------------------------------------
+    # -- The members below are about prices, promised room and schedules. --------------------------
 
     def prices(self, snapshot: Snapshot, now: float) -> Mapping[str, float]:
         """Return the price of one unit (a millicore, a byte, a piece) by resource; empty while nothing has a price."""
@@ -201,7 +201,7 @@ class Policy(ABC):
         del snapshot, job_uid, now
         return None
 
-    # -- memory ------------------------------------------------------------------------------------
+    # -- The members below are about what the policy remembers. ------------------------------------
 
     @property
     def judges_once(self) -> bool:
@@ -219,7 +219,10 @@ class Policy(ABC):
         return False
 
     def parts(self, memory: Mapping[str, object]) -> Mapping[str, Parts]:
-        """Return by job uid what each job's object should hold, so that ``recalled`` can restore the memory."""
+        """Return by job uid the part of the memory that is to be written to the job's object.
+
+        ``recalled`` restores the memory from these parts.
+        """
         del memory
         return {}
 

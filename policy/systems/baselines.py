@@ -66,7 +66,7 @@ class FifoPod(Policy):
             role = job.role(slot.role)
             node = idlest(room, pod.requests, role.constraints if role else ANYWHERE, barred(snapshot, job))
             if node is None:
-                verdicts[job.uid] = Verdict(Reason.NO_ROOM, str(slot))
+                verdicts[job.uid] = Verdict(Reason.NO_ROOM, f"{slot} fits on no node now")
                 continue
             room.take(node, pod.requests)
             given.setdefault(job.uid, {})[slot] = node
@@ -206,7 +206,8 @@ def first_come(name: Hashable, snapshot: Snapshot, now: float, placement: Placem
     verdicts, actions = dict(found.barred), list[Action]()
     room, head = Room.of(snapshot), None
     known = misfits(snapshot, name)
-    # These requests found no room after jobs had started in this cycle. The next cycle must try them again.
+    # crowded_out has the requests that found no room after jobs had started in this cycle. They are not added to
+    # ``known``, so that the next cycle tries them again.
     crowded_out: set[Ask] = set()
     for job in found.ready:
         if head is not None and not backfill:

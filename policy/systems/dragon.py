@@ -184,7 +184,7 @@ class DragonCycle(ElasticCycle):
             self._scale_up()
         return self.decision()
 
-    # -- boxes 1 and 2 -----------------------------------------------------------------------------
+    # -- The methods below are Figure 5's boxes 1 and 2: urgent jobs start. ------------------------
 
     def _start_urgent(self, classes: Sequence[EquivalenceClass]) -> bool:
         """Start urgent jobs, the smallest first, in free room or by shrinking other jobs.
@@ -266,7 +266,7 @@ class DragonCycle(ElasticCycle):
             found = self._shares[demand] = demand.dominant_share(whole_cluster(self.snapshot))
         return found
 
-    # -- box 3 -------------------------------------------------------------------------------------
+    # -- The methods below are Figure 5's box 3: other jobs start, first come, first served. -------
 
     def _start_first_come(self, waiting: WaitingQueue) -> bool:
         """Start each job that fits, in order of arrival; tell whether anything was started, urgent jobs included."""
@@ -286,7 +286,7 @@ class DragonCycle(ElasticCycle):
             return True
         return self.policy.sizes is Sizes.ASKED_OR_LEAST and self.start(job, job.min_workers)
 
-    # -- boxes 4 and 5 -----------------------------------------------------------------------------
+    # -- The methods below are Figure 5's boxes 4 and 5: jobs grow. --------------------------------
 
     def _scale_up(self) -> None:
         """Give idle room to running jobs in the order of their starts."""

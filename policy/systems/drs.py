@@ -145,7 +145,7 @@ class DrsCycle(ElasticCycle):
             self._scale_up()
         return self.decision()
 
-    # -- weighting listing ---------------------------------------------------------------------------
+    # -- The methods below are the paper's listing for weighting jobs. -------------------------------
 
     def _most_useful_first(self) -> list[Job]:
         """Return the waiting jobs that may start, most utility first; note the verdicts of the others."""
@@ -172,7 +172,7 @@ class DrsCycle(ElasticCycle):
         asked = ask_of(self.snapshot, job, workers).whole
         return sum(asked[name] / self._whole[name] for name in ("cpu", "memory") if self._whole[name])
 
-    # -- main listing --------------------------------------------------------------------------------
+    # -- The methods below are the paper's main listing: jobs start. ---------------------------------
 
     def _start_head(self, waiting: list[Job]) -> Job | None:
         """Start the head if it has more utility than every running job, by shrinking others if need be.
@@ -202,7 +202,7 @@ class DrsCycle(ElasticCycle):
         for job in self.yielding():
             self._requirement(job)
 
-    # -- scale-down and scale-up listings ------------------------------------------------------------
+    # -- The methods below are the paper's listings for scale-down and scale-up. ---------------------
 
     def _victims(self, job: Job) -> list[Reclaimable]:
         """Return the room that can be taken for the job: first room that is being freed anyway, then running jobs'

@@ -21,6 +21,7 @@ from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.cluster.snapshot import MINUTE, Snapshot, resizes_left
 from policy.cluster.sortedgroups import GroupEntry, in_sorted
 from policy.cluster.training import remaining_seconds
+from policy.cluster.words import counted
 from policy.placement.gang import Ask, ask_of, charge, place
 from policy.placement.grow import Where, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
@@ -97,7 +98,7 @@ class ElasticCycle:
         self.mending: Job | None = None
         self._order, self._by_node = order, by_node
         self._left = resizes_left(snapshot, now)
-        # These jobs could start only by shrinking others, but the limit of resizes per minute is reached.
+        # _limited has the uids of jobs that wait because only shrinks could help, and the limit of resizes is reached.
         self._limited: set[str] = set()
         self._misfits: set[Ask] = set()
         self._grown: dict[str, dict[Slot, str]] = {}
@@ -119,7 +120,7 @@ class ElasticCycle:
         grown = [Resize(uid, self.gangs[uid].workers, nodes) for uid, nodes in self._grown.items()]
         return Decision((*self.actions, *grown), self.verdicts)
 
-    # -- gangs in repair ---------------------------------------------------------------------------
+    # -- The method below shrinks other jobs for gangs in repair. --------------------------------------
 
     def mend(self, victims: Callable[[Job], list[Reclaimable]]) -> None:
         """Shrink other jobs for gangs in repair whose lost members find no room.
@@ -146,7 +147,7 @@ class ElasticCycle:
             self.actions.append(Resize(uid, gang.workers, nodes, waits_for=plan.waits_for))
             self.gangs[uid] = replace(gang, nodes={**gang.nodes, **nodes}, waits_for=plan.waits_for)
 
-    # -- starting ----------------------------------------------------------------------------------
+    # -- The methods below start gangs. ------------------------------------------------------------
 
     def start(self, job: Job, workers: int) -> bool:
         """Admit the job with ``workers`` workers if there is room for the whole gang; tell whether it was admitted."""
@@ -193,7 +194,10 @@ class ElasticCycle:
         """Return the verdict that says why a job waits that found no room."""
         if job.uid in self._limited:
             most = self.snapshot.rules.resizes_per_minute
-            return self.verdict(Reason.RESIZES_LIMITED, f"{most} resizes in any minute are the cluster's limit")
+            return self.verdict(
+                Reason.RESIZES_LIMITED,
+                f"the cluster's limit is {counted(most, 'resize')} in any minute (resizes_per_minute)",
+            )
         return self.no_room_for(ask_of(self.snapshot, job, job.min_workers))
 
     def no_room_for(self, ask: Ask) -> Verdict:
@@ -224,7 +228,7 @@ class ElasticCycle:
         """Note this verdict for each of the jobs."""
         self.verdicts.update(dict.fromkeys(uids, verdict))
 
-    # -- shrinking ---------------------------------------------------------------------------------
+    # -- The methods below shrink jobs. ------------------------------------------------------------
 
     def leaving(self) -> list[Reclaimable]:
         """Return the room of pods of Kohort's jobs that are leaving already, without the room that a plan waits for."""
@@ -277,7 +281,7 @@ class ElasticCycle:
         # before it is free, so the room is cut to what was free before.
         self._room = plan.room.at_most(self.room)
 
-    # -- growing -----------------------------------------------------------------------------------
+    # -- The methods below grow jobs. --------------------------------------------------------------
 
     @property
     def freeing(self) -> bool:

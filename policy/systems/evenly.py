@@ -61,7 +61,7 @@ def _turn(snapshot: Snapshot) -> int:
 def _at_turn(room: Room, ask: Ask, turn: int, scored: Mapping[str, float]) -> dict[Slot, str] | None:
     """Return a node for each member, or None if the gang has no room.
 
-    It is the first node in turn that takes the whole gang; if none does, the gang is placed on as few nodes as
+    All members go on the first node in turn that takes the whole gang; if none does, they go on as few nodes as
     possible. With scores (``scored``, by node) nodes of lower score come first, and the turn decides only between equal
     scores.
     """

@@ -169,7 +169,7 @@ class Kod2Cycle(ElasticCycle):
         # 4. Lines 37-40, jobs that end: nothing to do, because ``step`` has given their room back before the cycle.
         return self.decision()
 
-    # -- Algorithm 1, lines 1-4 and 27-29: the waiting queue -----------------------------------------
+    # -- The methods below are Algorithm 1, lines 1-4 and 27-29: the waiting queue. ------------------
 
     def _heaviest_first(self) -> WaitingQueue:
         """Return the waiting jobs: starving ones first, then by weight, the heaviest first; equal ones by arrival."""
@@ -189,7 +189,7 @@ class Kod2Cycle(ElasticCycle):
         starved = self.now - arrival > self.policy.starve_limit
         return -math.inf if starved else -alike.mark[0], arrival, key
 
-    # -- Algorithm 1, lines 5-17: starting -----------------------------------------------------------
+    # -- The methods below are Algorithm 1, lines 5-17: starting. ------------------------------------
 
     def _start(self, waiting: WaitingQueue) -> Job | None:
         """Start all jobs that can start. Return the first job that waits for room; None if none does."""
@@ -218,7 +218,9 @@ class Kod2Cycle(ElasticCycle):
         """
         heavier = self._heavier_running(job) if self.policy.gate is Gate.STRICT else None
         if heavier is not None:
-            self.verdicts[job.uid] = Verdict(Reason.BEHIND, f"{heavier.key} runs with more weight", heavier.uid)
+            self.verdicts[job.uid] = Verdict(
+                Reason.BEHIND, f"{heavier.key} is running and has more weight", heavier.uid
+            )
             return False
         if self.start(job, job.min_workers) or (is_head and self._scale_in(job)):
             return True
@@ -263,7 +265,7 @@ class Kod2Cycle(ElasticCycle):
         if self._heaviest is not None:
             self._heaviest = max(self._heaviest, job, key=self._rank_running)
 
-    # -- Algorithm 2: scale-in -----------------------------------------------------------------------
+    # -- The methods below are Algorithm 2: scale-in. ------------------------------------------------
 
     def _scale_in(self, job: Job) -> bool:
         """Take workers from lighter jobs if that makes the job fit; tell whether it was started.
@@ -302,7 +304,7 @@ class Kod2Cycle(ElasticCycle):
         """
         return running_by(self.snapshot, "yielding", self.policy.weighing, self._weight, _latest_first)
 
-    # -- Algorithm 3: scale-out ----------------------------------------------------------------------
+    # -- The methods below are Algorithm 3: scale-out. -----------------------------------------------
 
     def _scale_out(self) -> None:
         """Grow running jobs, the heaviest first (line 3), each up to its maximum (lines 7-15).

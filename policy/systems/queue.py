@@ -16,12 +16,11 @@ from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, ending, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
-from policy.cluster.trouble import OWN
-from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED
+from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED, closes_nodes
 from policy.placement.gang import Ask, ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
 
-_UID = itemgetter(-1)  # The last item of every entry is the job's uid.
+_UID = itemgetter(-1)  # _UID returns the job's uid, which is the last item of every sorted entry.
 
 
 def in_order(jobs: Iterable[Job], weight: Callable[[Job], float], starving: Callable[[Job], bool]) -> list[Job]:
@@ -174,7 +173,7 @@ WHY: Final = {
     CLOSED: Reason.NODES_CLOSED,
 }
 """The reason for a gang that does not fit, by the last of its binding constraints; for amounts and rules it is
-``TOO_LARGE``.
+``TOO_LARGE``. Taints that Kubernetes itself sets on a node count as ``CLOSED``.
 """
 
 
@@ -188,7 +187,8 @@ def never_fits(snapshot: Snapshot, ask: Ask) -> Verdict | None:
     if found is None:
         return None
     detail = "; and ".join(blocker.text for blocker in blockers_of_empty(snapshot, found))
-    return Verdict(WHY.get(found.names[-1] if found.names else "", Reason.TOO_LARGE), detail)
+    last = found.names[-1] if found.names else ""
+    return Verdict(WHY.get(CLOSED if closes_nodes(last) else last, Reason.TOO_LARGE), detail)
 
 
 def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
@@ -204,7 +204,7 @@ def bar(snapshot: Snapshot, job: Job, now: float) -> Verdict | None:
 
 def _backing_off(gang: Gang) -> Verdict:
     tries = gang.tries
-    why = gang.refused.text if gang.refused is not None else tries.why.text.removeprefix(OWN) if tries.why else ""
+    why = gang.refused.text if gang.refused is not None else tries.why.fact if tries.why else ""
     what = "the repair" if tries.why is Reason.REPAIR_FAILED else f"attempt {tries.attempts}"
     return Verdict(Reason.BACKING_OFF, f"{what} failed{f': {why}' if why else ''}")
 
@@ -219,13 +219,16 @@ def _lasting(snapshot: Snapshot, job: Job, largest_gang: int) -> Verdict | None:
     if unsupported := sorted({name for role in job.roles for name in role.unsupported}):
         return Verdict(Reason.UNSUPPORTED, ", ".join(unsupported))
     if job.size > largest_gang:
-        return Verdict(Reason.WINDOW_TOO_SHORT, f"{job.size} members, largest gang {largest_gang}")
+        return Verdict(
+            Reason.WINDOW_TOO_SHORT,
+            f"it has {job.size} members, and the largest gang that can be bound has {largest_gang}",
+        )
     missing = missing_pods(snapshot, job) or _none_to_bind(snapshot, job)
     return Verdict(Reason.WAITING_FOR_PODS, missing) if missing else None
 
 
-# This cache is for questions about a single job. The sorted groups of waiting jobs are cached themselves, and so they
-# call the function without it.
+# _lasting_until_change caches each job's verdict, for questions about a single job. The sorted groups of waiting jobs
+# call _lasting without this cache, because the groups are cached themselves.
 _lasting_until_change = until_job_changes(_lasting)
 
 
@@ -235,7 +238,7 @@ def _none_to_bind(snapshot: Snapshot, job: Job) -> str:
     A job whose pods are all bound, done or terminating must not be planned, because no pod would use the plan's room.
     """
     free = any(not (pod.node or pod.terminating) for pod in snapshot.pods_of(job.uid))
-    return "" if free else "none that is not done"
+    return "" if free else "all its pods have finished or are terminating"
 
 
 @until_room_changes

@@ -39,7 +39,7 @@ GRACE_SECONDS: Final = 5.0
 """A job must be short of pods for this long before others are shrunk for it: a new pod and the used amounts of its
 quota come by different watches, and not at the same time.
 """
-Waiting = Mapping[str, Sequence[Job]]  # This mapping has the jobs that wait for pods, by namespace.
+Waiting = Mapping[str, Sequence[Job]]  # A Waiting maps each namespace to its jobs that wait for pods.
 
 
 def decide(snapshot: Snapshot, policy: Policy, now: float) -> Decision:

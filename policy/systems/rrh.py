@@ -88,13 +88,15 @@ class Rrh(Policy):
         orders = Orders(snapshot, whole=True)
         kept = [uid for uid in jobs if uid not in book.chosen and uid not in book.rejected]
         orders.give(dict.fromkeys(kept, 0) | {uid: asked_workers(jobs[uid]) for uid in book.chosen})
-        why = Verdict(Reason.REJECTED, f"worth less than {self.threshold:g} of its best")
+        why = Verdict(
+            Reason.REJECTED, f"its utility has fallen below {self.threshold:g} of the highest that it could have"
+        )
         verdicts = dict.fromkeys(book.rejected, why) | orders.verdicts
         actions: list[Action] = [Reject(uid, Reason.REJECTED, why.detail) for uid in refused]
         memory = [Remember(MEMORY, book)] if remember else []
         return Decision((*actions, *orders.actions, *memory), verdicts)
 
-    # -- which jobs run --------------------------------------------------------------------------
+    # -- The methods below choose which jobs run. ------------------------------------------------
 
     def _choose(
         self, snapshot: Snapshot, jobs: dict[str, Job], out: Set[str], before: Chosen, now: float

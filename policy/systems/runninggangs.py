@@ -77,7 +77,7 @@ class RunningGangs(MutableMapping[str, Gang]):
         self._changed[uid] = gang
 
     def __delitem__(self, uid: str) -> None:
-        raise TypeError("a gang does not stop to have room within a pass")
+        raise TypeError("a gang must not be removed while a decision is being made")
 
     def __iter__(self) -> Iterator[str]:
         jobs = self._snapshot.jobs

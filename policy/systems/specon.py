@@ -203,7 +203,7 @@ class SpeConRound:
             yield from self._rebalance(fleet)
         yield from self._remember()
 
-    # -- Algorithm 1 ---------------------------------------------------------------------------
+    # -- The methods below are Algorithm 1: jobs are put into categories. ----------------------
 
     def _categorise(self) -> None:
         """Update each running job's category from its newest reports; reports from before a restart do not count."""
@@ -230,7 +230,7 @@ class SpeConRound:
     def _silent(self, uid: str) -> bool:
         return self.told[uid].silent(self.policy.interval, self.now)
 
-    # -- Algorithm 2 ---------------------------------------------------------------------------
+    # -- The methods below are Algorithm 2: converged jobs are moved away. ---------------------
 
     def _reallocate(self, fleet: Fleet) -> Iterator[Migrate]:
         """Yield the moves of Algorithm 2 for the jobs that ask for another node, in the order of their nodes and uids.
@@ -292,14 +292,14 @@ class SpeConRound:
                 return any(self._grows(uid, one) for uid in self.told)
 
     def _grows(self, uid: str, one: Movable) -> bool:
-        """Tell whether job ``uid`` shares a node with this one and has lately reported that its training progresses.
+        """Tell whether job ``uid`` shares a node with the job ``one`` and has lately reported that it progresses.
 
-        It counts as progressing in every category but CC.
+        A job counts as progressing in every category but CC.
         """
         beside = one.node in self.snapshot.gang(uid).nodes.values() and uid != one.job.uid
         return beside and self.told[uid].category is not Category.CONVERGED and not self._silent(uid)
 
-    # -- Algorithm 3 ---------------------------------------------------------------------------
+    # -- The methods below are Algorithm 3: jobs are moved to idle nodes. ----------------------
 
     def _rebalance(self, fleet: Fleet) -> Iterator[Migrate]:
         balance = self.policy.balance
@@ -322,7 +322,7 @@ class SpeConRound:
         fresh = told.moved is known.moved and not told.balanced and not self._spent(told)
         return fresh and (self.policy.balance_any or told.category is Category.CONVERGED)
 
-    # -- memory --------------------------------------------------------------------------------
+    # -- The method below notes what the policy remembers. -------------------------------------
 
     def _remember(self) -> Iterator[Remember]:
         """Yield the actions that remember the round and changed progress, and forget the progress of ended jobs."""

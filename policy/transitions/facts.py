@@ -25,7 +25,8 @@ from policy.transitions.recovery.repair import lose_room
 from policy.transitions.refusedwrites import take_refused
 from policy.transitions.shortage import lose_quota, see_quota
 
-# kube-scheduler's own view is older than Kohort's, so a filter call may name a pod for this long after its deletion.
+# A filter call may still name a pod for REMEMBER_GONE_SECONDS after its deletion, because kube-scheduler's own view is
+# older than Kohort's.
 REMEMBER_GONE_SECONDS = 300.0
 
 
@@ -179,7 +180,9 @@ def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: 
     ``taken``: the number was taken over. Otherwise, if the job's maximum follows from the replicas, the report says
     that the user has raised the maximum.
     """
-    if taken or asked == _within(job, target):  # In the second case settle.py resizes the gang to the new bounds.
+    # If ``asked`` is the target limited to the job's new bounds, it is in force as well, because settle.py resizes the
+    # gang to that number.
+    if taken or asked == _within(job, target):
         return Edited(job.uid, "workers", before, asked, kept=True)
     if not job.max_stated and old.max_workers < job.max_workers == asked:
         return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)

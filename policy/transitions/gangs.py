@@ -14,7 +14,7 @@ from policy.cluster.reasons import Reason
 from policy.transitions.deadlines.patience import until
 
 TURNS_KEPT = 4
-RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # Only resizes of gangs in these states are reported.
+RESIZED = (State.RUNNING, State.REPAIRING, State.MIGRATING)  # A resize is reported only if the gang is in one of these.
 
 
 def bound_slots(draft: Draft, job_uid: str) -> set[Slot]:

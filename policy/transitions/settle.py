@@ -53,7 +53,7 @@ def settle_gang(draft: Draft, job: Job, now: float) -> list[Effect]:
     return effects
 
 
-# -- the job has ended, or must not run now ---------------------------------------------------------
+# -- The functions below follow when the job has ended, or must not run now. ------------------------
 
 
 def _finish(draft: Draft, look: Look) -> list[Effect]:
@@ -89,7 +89,7 @@ def _go_on_releasing(draft: Draft, look: Look) -> list[Effect]:
     return []
 
 
-# -- a release ends ---------------------------------------------------------------------------------
+# -- The functions below follow when a release ends. ------------------------------------------------
 
 
 def _end_release(draft: Draft, look: Look) -> list[Effect]:
@@ -111,7 +111,7 @@ def _queue_again(draft: Draft, look: Look) -> list[Effect]:
     return settle_gang(draft, look.job, look.now)
 
 
-# -- the plan is brought into line with the job and its pods ----------------------------------------
+# -- The functions below bring the plan into line with the job and its pods. ------------------------
 
 
 def _obey_bounds(draft: Draft, look: Look) -> list[Effect]:
@@ -151,7 +151,7 @@ def _pods_in(draft: Draft, uid: str, slots: Collection[Slot]) -> Iterator[tuple[
     return ((slot, pods[members[slot]]) for slot in slots if slot in members)
 
 
-# -- fewer members than the minimum -----------------------------------------------------------------
+# -- The functions below follow when fewer members than the minimum are bound. ----------------------
 
 
 def _await_members(draft: Draft, look: Look) -> list[Effect]:
@@ -211,7 +211,7 @@ def _lose_all(draft: Draft, look: Look) -> list[Effect]:
     return []
 
 
-# -- the minimum is bound ---------------------------------------------------------------------------
+# -- The functions below follow when the minimum is bound. ------------------------------------------
 
 
 def _run(draft: Draft, look: Look) -> list[Effect]:

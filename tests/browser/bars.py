@@ -1,25 +1,24 @@
-"""Time limits that other load on the machine can neither break nor hide.
+"""Time limits for the page that do not fail because of other load on the machine.
 
 The CPU time of page and service is always judged, because other load hardly adds to it. The wall-clock time is judged
-by the same limit only if the machine is idle throughout, which is measured by painting an empty page of the same
-service in between.
+by the same limit only if the machine was idle, which the time for painting an empty page shows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-QUIET_SECONDS = 0.25  # within which an idle machine paints an empty page
+QUIET_SECONDS = 0.25  # An idle machine paints an empty page within so many seconds.
 
 
 def usual(seconds: list[float]) -> float:
-    """Return a time that a third of the measurements reach, because other load can only make them longer."""
+    """Return the value below which a third of the measurements lie, because other load can only make them longer."""
     return sorted(seconds)[len(seconds) // 3]
 
 
 @dataclass
 class Bar:
-    """Measurements of one thing; ``seconds`` is the limit, ``empty`` has the first paints of the empty page."""
+    """A time limit (``seconds``) with its measurements in seconds; ``empty`` has those of painting an empty page."""
 
     name: str
     seconds: float
@@ -28,7 +27,7 @@ class Bar:
     empty: list[float] = field(default_factory=list)
 
     def judge(self) -> None:
-        """Raise AssertionError if it takes too long."""
+        """Raise AssertionError if the CPU time, or on an idle machine the wall-clock time, is over the limit."""
         quiet = max(self.empty) <= QUIET_SECONDS
         for name, found in (("wall", self.wall), ("cpu", self.cpu), ("empty page", self.empty)):
             print(f"{self.name}, {name}:", [f"{seconds:.3f}" for seconds in found])

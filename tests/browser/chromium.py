@@ -21,12 +21,12 @@ HELP = (
     "or put a `chromium` on PATH."
 )
 DOWNLOAD_SECONDS = 300
-START_SECONDS = 240  # on a machine that others keep busy
+START_SECONDS = 240  # Chromium may need this many seconds to start on a busy machine.
 WORKS = "<title>works</title>"
 
 
 class NoChromiumError(RuntimeError):
-    """There is no Chromium; the message says how to get one."""
+    """Raised if no Chromium is found; the message says how to get one."""
 
 
 def find() -> str:
@@ -51,7 +51,7 @@ def _playwrights() -> str:
 
 
 def works(path: str) -> bool:
-    """Tell whether it starts and shows a page; a package may lack a library."""
+    """Tell whether the Chromium at ``path`` starts and shows a page; a library may be missing."""
     command = [path, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"data:text/html,{WORKS}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS, check=False)
@@ -72,7 +72,7 @@ def install() -> str:
 
 
 def _nothing() -> None:
-    """Do nothing, because there may be one already."""
+    """Do nothing: the first of the ways to get a Chromium is to use one that exists."""
 
 
 def _download() -> None:
@@ -92,7 +92,7 @@ def _debian() -> None:
 
 
 def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    """Run the command; its output is shown only if it fails, and then the next way is tried."""
+    """Run the command, and print its output only if it fails; no error is raised, so that the caller can go on."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False,

@@ -1,4 +1,4 @@
-"""A real browser for the page: one per module, a fresh profile per test, and the browser's complaints."""
+"""Fixtures with a real browser for the page: one browser per module, a fresh profile per test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TEST_LIMIT, func_only=True))
 
 
-# Script that records layout shifts, and when rows of the timeline appear, from the first moment on.
+# This script records layout shifts from the first moment on.
 WATCH = """
 window.shifts = [];
 const told = (one) => [one.node?.outerHTML ?? one.node?.textContent ?? "?", one.previousRect, one.currentRect]
@@ -42,8 +42,8 @@ new PerformanceObserver((list) => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Yield the browser; without one the tests fail."""
-    path = chromium.find()  # before Playwright runs, because this may call Playwright, and two at once are not allowed
+    """Yield a running Chromium; if there is none, the tests fail."""
+    path = chromium.find()  # This may start Playwright, which must not run twice at once.
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=path, timeout=PATIENCE * 1000)
         yield found
@@ -52,7 +52,7 @@ def browser() -> Iterator[Browser]:
 
 @dataclass
 class Viewer:
-    """One tab, with the errors that occurred in it."""
+    """A browser tab; ``complaints`` has the errors and warnings on its console."""
 
     page: Page
     folder: Path
@@ -63,18 +63,18 @@ class Viewer:
         return self
 
     def shot(self, name: str, *, whole: bool = True) -> Path:
-        """Save a screenshot with the other output of the tests."""
+        """Save a screenshot in the tests' folder of screenshots, and return its path."""
         path = self.folder / f"{name}.png"
         self.page.screenshot(path=path, full_page=whole)
         return path
 
     def shifts(self) -> list[Any]:
-        """Return the layout shifts so far: size and elements."""
+        """Return the page's layout shifts so far, each as [size, time, moved elements]."""
         found: list[Any] = self.page.evaluate("window.shifts")
         return found
 
     def cpu(self) -> float:
-        """Return the CPU seconds of the page's own thread so far."""
+        """Return the CPU seconds that the page's main thread has used so far."""
         metrics = self.devtools.send("Performance.getMetrics")["metrics"]
         return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
 
@@ -90,7 +90,7 @@ class Viewer:
         script = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
         self.until(
             lambda: self.page.evaluate(script) is not None, "painted"
-        )  # recorded a moment after the page has loaded
+        )  # The browser records the paint a moment after the page has loaded.
         return float(self.page.evaluate(script)) / 1000
 
     def until(self, look: Callable[[], object], what: str) -> None:
@@ -106,12 +106,12 @@ def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-Look = Any  # (scheme, width, height) -> Viewer
+Look = Any  # A Look is a function that makes a Viewer from colour scheme, width and height.
 
 
 @pytest.fixture
 def look(browser: Browser, shots: Path) -> Iterator[Look]:
-    """Yield a function that opens a tab with its own profile."""
+    """Yield a function that opens a tab with a profile of its own, by colour scheme and size in pixels."""
     opened: list[Viewer] = []
 
     def make(scheme: str = "light", width: int = 1600, height: int = 1000) -> Viewer:
@@ -119,7 +119,7 @@ def look(browser: Browser, shots: Path) -> Iterator[Look]:
         context.add_init_script(WATCH)
         context.set_default_timeout(PATIENCE * 1000)
         viewer = Viewer(context.new_page(), shots)
-        assert viewer.cpu() >= 0  # CPU time is counted from here on
+        assert viewer.cpu() >= 0  # The first call starts the counting of CPU time.
         viewer.page.on("console", lambda message: _note(viewer, message.type, message.text))
         viewer.page.on("pageerror", lambda error: viewer.complaints.append(str(error)))
         opened.append(viewer)
@@ -144,12 +144,12 @@ SERIOUS = {"serious", "critical"}
 
 
 def faults(viewer: Viewer) -> list[tuple[str, str]]:
-    """Return axe-core's serious and critical findings: the rule, and the first element."""
+    """Return the serious and critical findings of axe-core (accessibility) as (rule, HTML of the first element)."""
     found: Any = Axe().run(viewer.page).response["violations"]
     return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in SERIOUS]
 
 
-EMPTY = "jobs/no/body"  # an almost empty page of the service
+EMPTY = "jobs/no/body"  # This page of the service is almost empty.
 
 SEEN = """([name, seconds]) => new Promise((resolve, reject) => {
   const list = document.querySelector('[data-list="decisions"]');
@@ -164,14 +164,14 @@ SEEN = """([name, seconds]) => new Promise((resolve, reject) => {
   const late = () => reject(new Error(`${name} is not among: ${list.innerText.slice(0, 200)}`));
   setTimeout(late, seconds * 1000);
 })"""
-LATEST_SECONDS = 60  # after which it counts as missing; the bars judge how fast it is
+LATEST_SECONDS = 60  # A decision counts as missing after this time; other checks judge how fast it came.
 
 
 def await_decision(viewer: Viewer, name: str) -> None:
-    """Watch for the first decision about that job, which must not be on the page yet."""
+    """Start a script that notes when the first decision about that job appears; it must not be on the page yet."""
     viewer.page.evaluate(f"(asked) => {{ window.seen = ({SEEN})(asked); }}", [name, LATEST_SECONDS])
 
 
 def seen_at(viewer: Viewer) -> float:
-    """Return when it was drawn, in seconds since the epoch."""
+    """Return when the decision of the last `await_decision` was drawn, in seconds since the epoch."""
     return float(viewer.page.evaluate("window.seen")) / 1000

@@ -1,4 +1,4 @@
-"""Clusters to look at: facts for a real ledger, and the page served over them by the real listener."""
+"""Made-up clusters for tests of the page: events for a real ledger, whose page the real listener serves."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from tests import builders
 T = TypeVar("T")
 CORES = 10
 GPUS = 8
-# Waiting jobs in the scenes arrived hours ago; if they counted as starved, no newcomer could pass them and start.
+# Waiting jobs in the scenes arrived hours ago; if they counted as starving, no new job could start before them.
 PATIENT = Kod2(starve_limit=1e6)
 
 
 def nodes(count: int, chance: random.Random) -> list[Node]:
-    """Return nodes of ten cores and eight devices; one in fifty is cordoned, and one in two hundred is down."""
+    """Return nodes of ten cores and eight GPUs; of 100 nodes or more, 2 % are cordoned and 0.5 % are not ready."""
     made = []
     for at in range(count):
         shape = builders.res(CORES, 64, pods=110) + builders.res(**{"nvidia.com/gpu": GPUS})
@@ -57,7 +57,7 @@ MODELS = ("resnet", "bert", "wide-deep", "mnist", "gpt", "inception", "dlrm", "w
 
 
 def a_job(name: str, chance: random.Random, now: float, *, least: int = 1, most: int = 8, asked: int = 2) -> Job:
-    """Return a TFJob of one ps and its workers, each with a device."""
+    """Return a TFJob of one ps and ``asked`` workers, each with a GPU."""
     made = (
         builders.job(name).ps(1, cpu=1, memory=4)
         .workers(least, most, asked, cpu=1, memory=6, **{"nvidia.com/gpu": 1})
@@ -72,7 +72,7 @@ def small_job(name: str, scene: Scene) -> Job:
 
 
 def too_large(name: str, workers: int, scene: Scene) -> Job:
-    """Return a job that fits on no node; its number of workers is its weight."""
+    """Return a job whose workers fit on no node; the more workers, the heavier the job."""
     made = builders.job(name).ps(1, cpu=1).workers(workers, workers, cpu=CORES + 1).done()
     return replace(made, uid=f"uid-{name}", arrival=scene.ledger.now())
 
@@ -89,7 +89,10 @@ def bound(job: Job, slot: Slot, node: str) -> Pod:
 
 
 def cluster(node_count: int, jobs: int, waiting: int, now: float, seed: int = 1) -> list[Event]:
-    """Return running jobs (most beside their ps, some spread), others' pods, and jobs without room."""
+    """Return the events for a cluster whose GPUs are all taken: running jobs, foreign pods, and waiting jobs.
+
+    Most running jobs are on one node, and some are spread over several.
+    """
     chance = random.Random(seed)
     there = nodes(node_count, chance)
     events: list[Event] = [NodeSeen(node) for node in there]
@@ -112,7 +115,7 @@ def cluster(node_count: int, jobs: int, waiting: int, now: float, seed: int = 1)
 
 
 def _place(job: Job, workers: int, room: dict[str, int], chance: random.Random) -> dict[Slot, str]:
-    """Place all members on one node if it has room, and else across nodes."""
+    """Return a node for each slot, if possible the same for all; ``room`` has each node's free GPUs."""
     whole = [node for node, free in room.items() if free >= workers]
     spread = chance.random() < 0.12
     home = chance.choice(whole) if whole else max(room, key=lambda node: room[node])
@@ -138,7 +141,7 @@ class Vitals:
 
 
 class Scene:
-    """A ledger with the page and REST, assembled as in `extender.app`; ``do`` runs on its event loop."""
+    """A ledger with the page and REST, assembled as in `extender.app`, on an event loop in a thread of its own."""
 
     def __init__(self, policy: object = None, pricer: Pricer | None = None, journal: Path | None = None) -> None:
         """Create the scene; ``journal`` is the folder in which every step is recorded."""
@@ -163,7 +166,7 @@ class Scene:
         return app
 
     def do(self, *events: Event) -> float:
-        """Step the ledger and return when the decision was made (monotonic seconds of this machine)."""
+        """Step the ledger with these events; return when the step ended, in monotonic seconds."""
         return self.call(lambda: self._step(events))
 
     def _step(self, events: tuple[Event, ...]) -> float:
@@ -171,7 +174,7 @@ class Scene:
         return self.clock.monotonic()
 
     def call(self, ask: Callable[[], T]) -> T:
-        """Call the function on the event loop's thread."""
+        """Call the function on the event loop's thread, and return its result."""
         assert self._loop is not None
 
         async def asked() -> T:
@@ -180,11 +183,11 @@ class Scene:
         return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(60)
 
     def end_streams(self) -> None:
-        """Close the streams as the service does when it stops."""
+        """Close the streams of events to all pages, as the service does when it stops."""
         self.call(self.rest.streams.close)
 
     def past(self, hours: float = 8) -> None:
-        """Fill the history with invented hours."""
+        """Fill the history of the cluster's load with invented samples of the last ``hours``."""
         chance, now = random.Random(4), self.ledger.now()
         level, waiting = 0.6, 20.0
         for back in range(int(hours * 180), 0, -1):
@@ -196,7 +199,7 @@ class Scene:
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        """Serve on a free loopback port from a thread, and yield the URL."""
+        """Serve the page and REST on a free loopback port from a thread, and yield the URL."""
         ready, stop = threading.Event(), asyncio.Event()
 
         def up(bound_to: list[tuple[str, int]]) -> None:
@@ -220,7 +223,7 @@ class Scene:
 
 
 def look() -> None:
-    """Serve a large cluster until Ctrl-C: ``python -m tests.browser.scenes [nodes] [jobs]``."""
+    """Serve the page of a large made-up cluster until Ctrl-C: ``python -m tests.browser.scenes [nodes] [jobs]``."""
     import sys
     import time
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.full
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Yield a small full cluster that records its journal, and newcomers that have room on a node of their own."""
+    """Yield a small full cluster that records its journal, and new jobs that start on a node reserved for them."""
     made = Scene(journal=tmp_path_factory.mktemp("journal"))
     with made.served():
         made.do(*cluster(4, 6, 4, made.ledger.now()), NodeSeen(builders.node("spare")))
@@ -75,5 +75,5 @@ def test_a_record_that_is_spoilt_is_said_on_the_page(look: Look, tmp_path: Path)
     scene = Scene(journal=tmp_path)
     with scene.served() as url:
         viewer = look().open(f"{url}comparison/fifo")
-        viewer.page.get_by_text("this is no beginning of a journal").wait_for()
+        viewer.page.get_by_text("this line does not begin a journal").wait_for()
         assert "taken" not in viewer.page.title()

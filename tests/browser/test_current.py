@@ -1,4 +1,4 @@
-"""Tests of how the page stays current: what it shows after many changes, and when it requests them."""
+"""Tests of how the page stays current: what it shows after many changes, and when it asks the service for changes."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def test_a_decision_is_shown_at_once_and_what_nobody_has_decided_a_moment_later(
         await_state(viewer, "!asking && !due")
         scene.do(JobSeen(too_large("only-seen", 3, scene)))
         await_events(viewer, events, 2)
-        await_state(viewer, "!asking && due > 0")  # received, but not requested while the page's clock is stopped
+        await_state(viewer, "!asking && due > 0")  # The page's stopped clock delays its request.
         page.clock.run_for(300)
         page.locator("[data-list=queue]").get_by_text("only-seen").wait_for(state="attached")
-        scene.do(*submitted(small_job("decided-at-once", scene)))  # while the page's clock is stopped
+        scene.do(*submitted(small_job("decided-at-once", scene)))  # The page's clock is still stopped.
         page.locator("[data-list=decisions]").get_by_text("decided-at-once").first.wait_for(state="attached")
 
 
 def heard_by(viewer: Viewer) -> list[str]:
-    """Return the list of stream events that the page receives, which grows."""
+    """Return a list to which each event of the stream is added as the page receives it."""
     found: list[str] = []
     viewer.devtools.send("Network.enable")
     viewer.devtools.on("Network.eventSourceMessageReceived", lambda event: found.append(event["data"]))
@@ -90,7 +90,10 @@ def await_events(viewer: Viewer, events: list[str], number: int) -> None:
 
 
 def await_state(viewer: Viewer, state: str) -> None:
-    """Check from outside, because a page with a stopped clock runs no timers, and its policy forbids eval."""
+    """Wait until the JavaScript expression ``state`` is true, by repeated evaluation from outside the page.
+
+    The page itself cannot wait: its clock is stopped, and its content security policy forbids eval.
+    """
     viewer.until(lambda: viewer.page.evaluate(state), state)
 
 
@@ -99,7 +102,7 @@ def frame_of(viewer: Viewer) -> str:
 
 
 def rows_of(viewer: Viewer, name: str) -> list[str]:
-    """Return the content of each row of a list with its place in the queue, without what time alone changes."""
+    """Return the content of each row of the list, without parts that change with time alone."""
     found: list[str] = viewer.page.locator(f"[data-list={name}] > *").evaluate_all(WHO)
     assert found
     return found

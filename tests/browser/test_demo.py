@@ -16,13 +16,13 @@ from tests.controlplane.ports import LOOPBACK, free_ports
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.full
-SPEED = 5  # the ten jobs take ten minutes of cluster time, which is enough to look at them
+SPEED = 5  # The demo runs five times faster than in real time; its ten jobs take ten minutes of simulated time.
 NODES = 3
 
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[str]:
-    """Yield the address of its page, once a job runs."""
+    """Yield the address of the page of a running `kohort demo` in which a job runs."""
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "extender", "demo", "--no-live", f"--port={port}", f"--speed={SPEED}"]
     with (tmp_path / "demo").open("wb") as output:
@@ -51,7 +51,7 @@ def test_the_page_follows_the_embedded_cluster(demo: str, look: Look) -> None:
     page.locator("[data-list=running] tr svg.bar rect.there").first.wait_for(state="attached")
     assert page.locator("#tiles .tile").count() == NODES
     page.locator("#tiles .tile svg").first.wait_for()
-    # More jobs arrive than fit; the page is live, so it shows them without a reload.
+    # More jobs arrive than fit, and the page shows them without a reload.
     page.locator("[data-list=queue] tr .why .tag", has_text=Reason.NO_ROOM.value).first.wait_for()
     page.locator("[data-list=decisions]").get_by_text("planned: to start with").first.wait_for()
     viewer.shot("demo")
@@ -61,7 +61,7 @@ def test_the_page_follows_the_embedded_cluster(demo: str, look: Look) -> None:
 
 
 def tells_of_a_job(viewer: Viewer) -> None:
-    """Follow the link of a running job to its members and their history."""
+    """Check that the link of a running job leads to its page with members and history."""
     viewer.page.locator("[data-list=running] a.job").first.click()
     page = until_live(viewer).page
     page.locator("[data-list=history]").get_by_text("planned: to start with").first.wait_for()

@@ -20,7 +20,7 @@ from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.full
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
-STILL_SECONDS, STILL_CPU = 5.0, 0.25  # with so little CPU for so long, the set-up has settled
+STILL_SECONDS, STILL_CPU = 5.0, 0.25  # The extender counts as idle if it uses at most 0.25 s of CPU in 5 s.
 CORES = 10
 TICK = os.sysconf("SC_CLK_TCK")
 PATIENT = {"policy": "kod2", "kod2": {"starve_limit_seconds": 86400}}
@@ -28,7 +28,7 @@ PATIENT = {"policy": "kod2", "kod2": {"starve_limit_seconds": 86400}}
 
 @dataclass(frozen=True)
 class Size:
-    """Numbers of nodes, running and waiting jobs; ``seconds`` within which all running ones have room."""
+    """The size of a cluster: nodes, running jobs, waiting jobs, and the seconds within which the running jobs start."""
 
     nodes: int
     running: int
@@ -46,7 +46,7 @@ SIZES = {
 
 @dataclass
 class Scene:
-    """A running Kohort with all its jobs."""
+    """A control plane and a Kohort in which all jobs of a size run or wait."""
 
     plane: ControlPlane
     kohort: Kohort
@@ -60,12 +60,12 @@ class Scene:
         self.plane.api.create(TFJOBS.format(namespace=job.namespace), job.manifest())
 
     def cpu(self) -> float:
-        """Return the extender's CPU seconds."""
+        """Return the CPU seconds that the extender has used so far."""
         fields = Path(f"/proc/{self.kohort.extender.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def still(self) -> bool:
-        """Tell whether the extender has been almost idle for a while."""
+        """Wait five seconds, and tell whether the extender was almost idle in that time."""
         before = self.cpu()
         time.sleep(STILL_SECONDS)
         return self.cpu() - before <= STILL_CPU
@@ -100,7 +100,7 @@ def states(kohort: Kohort) -> list[str]:
     return [job["state"] for job in kohort.get("/v1/jobs")["jobs"]]
 
 
-@pytest.mark.soak  # many pages on a real control plane, whose other parts use the CPU that the bars are about
+@pytest.mark.soak  # The other processes of the control plane use CPU, which spoils the measurement.
 def test_it_is_painted_and_updated_in_time_and_nothing_on_it_moves(scene: Scene, look: Look) -> None:
     paint, update = Bar("first paint", PAINT_SECONDS), Bar("update", UPDATE_SECONDS)
     for _ in range(4):
@@ -109,7 +109,7 @@ def test_it_is_painted_and_updated_in_time_and_nothing_on_it_moves(scene: Scene,
         viewer = look().open(scene.url)
         paint.wall.append(viewer.first_paint())
         paint.cpu.append(viewer.cpu() + scene.cpu() - spent)
-        viewer.page.context.close()  # the bar on updates is about a single viewer
+        viewer.page.context.close()  # The limit for updates is for a single viewer.
     viewer = until_live(look().open(scene.url))
     assert viewer.page.locator(".tile").count() == scene.size.nodes
     for at in range(6):

@@ -14,12 +14,12 @@ from tests.browser.scenes import PATIENT, Scene, cluster, small_job, submitted
 
 pytestmark = pytest.mark.full
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
-NUMBERS = itertools.count()  # so that a retried test does not meet the jobs of its first try
+NUMBERS = itertools.count()  # A retried test needs other job names than its first try.
 
 
 @pytest.fixture(scope="module")
 def large() -> Iterator[Scene]:
-    """Yield 1,000 nodes and 500 jobs, with hours of history."""
+    """Yield a scene of 1,000 nodes and 500 jobs, with hours of history, whose page is served."""
     scene = Scene(PATIENT)
     with scene.served():
         scene.do(*cluster(1000, 400, 100, scene.ledger.now()))
@@ -44,7 +44,7 @@ def test_a_decision_is_on_the_page_within_a_fifth_of_a_second(large: Scene, look
         bar.empty.append(look().open(large.url + EMPTY).first_paint())
         viewer.page.bring_to_front()
         job = small_job(f"newcomer-{next(NUMBERS)}", large)
-        time.sleep(1)  # so that the job arrives by itself, and not right after the last one
+        time.sleep(1)  # The job must not arrive right after the job before it.
         await_decision(viewer, job.name)
         spent = time.process_time() + viewer.cpu()
         made = large.do(*submitted(job))

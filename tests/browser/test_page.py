@@ -15,7 +15,7 @@ from tests.browser.scenes import PATIENT, Scene, cluster, small_job, submitted
 
 @pytest.fixture
 def small() -> Iterator[Scene]:
-    """Yield ten jobs on four full nodes, and a fifth node without devices that only newcomers can use."""
+    """Yield a scene of ten jobs on four full nodes, and a fifth node without GPUs that is free for new jobs."""
     scene = Scene(PATIENT)
     with scene.served():
         scene.do(*cluster(4, 6, 4, scene.ledger.now()), NodeSeen(builders.node("spare")))
@@ -23,7 +23,7 @@ def small() -> Iterator[Scene]:
         yield scene
 
 
-# -- accessibility --------------------------------------------------------------------------------
+# -- The tests below check that everybody can read and use the pages. -----------------------------
 
 OTHER_LOOKS = ((390, "dark"), (1100, "light"), (1100, "dark"), (1600, "light"))
 
@@ -105,8 +105,9 @@ def test_paused_the_page_stands_still(small: Scene, look: Look) -> None:
     page = until_live(look().open(small.url)).page
     page.get_by_role("button", name="Pause").click()
     small.do(*submitted(small_job("while-paused", small)))
-    look().open(small.url).page.get_by_text("while-paused").first.wait_for()  # a new viewer sees it
-    page.wait_for_timeout(500)  # there is no event to wait for when nothing happens
+    # A page that is opened later shows the job.
+    look().open(small.url).page.get_by_text("while-paused").first.wait_for()
+    page.wait_for_timeout(500)  # The test must wait a fixed time to see that nothing happens.
     assert page.get_by_text("while-paused").count() == 0
     page.get_by_role("button", name="Resume").click()
     page.get_by_text("while-paused").first.wait_for()
@@ -117,7 +118,7 @@ def test_a_link_that_is_in_focus_stays_so_when_its_row_changes(small: Scene, loo
     decisions = page.locator("[data-list=decisions]")
     small.do(*submitted(small_job("before", small)))
     link = decisions.locator("a[href='jobs/team/before']").first
-    link.focus()  # as soon as it exists
+    link.focus()  # The call waits until the link exists.
     small.do(*submitted(small_job("another", small)))
     decisions.get_by_text("another").first.wait_for()
     assert page.evaluate("document.activeElement.getAttribute('href')") == "jobs/team/before"
@@ -133,7 +134,7 @@ def test_a_lost_connection_is_said_and_mended(look: Look) -> None:
         assert "no longer current" in page.locator("#said").inner_text()
 
 
-# -- a job's page -------------------------------------------------------------------------------
+# -- The tests below are about the page of one job. ---------------------------------------------
 
 
 def test_a_jobs_page_explains_and_follows_it(small: Scene, look: Look) -> None:
@@ -159,7 +160,7 @@ def test_what_would_admit_a_job_is_told_to_whoever_asks(look: Look) -> None:
         assert "like n1" in page.locator(".changes").inner_text()
 
 
-# -- hostile names ------------------------------------------------------------------------------
+# -- The tests below check that names and annotations cannot inject script or HTML. -------------
 
 HOSTILE = {
     "markup": "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'",

@@ -1,4 +1,4 @@
-"""Tests of the page over a slow connection: what is drawn does not move while the rest arrives."""
+"""Tests of the page over a slow connection: parts that are drawn do not move while the rest arrives."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.browser.conftest import Look
 from tests.browser.scenes import PATIENT, Scene, cluster
 
 pytestmark = pytest.mark.full
-PAUSE_SECONDS = 0.06  # longer than a frame, so that the browser draws what it has
-WIDTHS = (1600, 1100, 600)  # one for each of the stylesheet's layouts
+PAUSE_SECONDS = 0.06  # The pause is longer than a frame, so that the browser draws each piece as it arrives.
+WIDTHS = (1600, 1100, 600)  # The stylesheet has a layout for each of these widths in pixels.
 PIECE = re.compile(rb"(?=<(?:body|header|section|div|p|h2|ul|li|ol|dl|figure|button|nav|input|table|tr)\b)")
 
 
@@ -39,7 +39,7 @@ def slow_line(url: str) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path.endswith("/stream"):
-                self.send_error(503)  # the page as it was opened, without later updates
+                self.send_error(503)  # Without the stream the page is not updated.
                 return
             answer = client.get(self.path)
             kind = answer.headers["content-type"]

@@ -141,7 +141,7 @@ class FaultProxy:
         """Inject no faults from now on; stalled watches continue."""
         self.inject()
 
-    # -- in the thread ---------------------------------------------------------------------------
+    # -- The methods below run in the proxy's thread. --------------------------------------------
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)

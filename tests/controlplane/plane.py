@@ -105,7 +105,7 @@ class ControlPlane:
             _temporary=workdir is None,
         )
 
-    # -- what tests read ------------------------------------------------------------------------------------------
+    # -- Tests read the values below. -----------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -127,7 +127,7 @@ class ControlPlane:
         """Return a TLS context with admin rights for other clients."""
         return self.layout.pki.client_context(*ADMIN)
 
-    # -- what tests do --------------------------------------------------------------------------------------------
+    # -- Tests call the methods below. ----------------------------------------------------------------------------
 
     def add_nodes(self, shape: NodeShape, prefix: str = "node", *, limit: float = START_LIMIT) -> list[str]:
         """Create fake nodes named ``prefix``-N, wait until KWOK has made them ready, and return their names."""
@@ -238,7 +238,7 @@ class ControlPlane:
     ) -> None:
         self.stop()
 
-    # -- starting -------------------------------------------------------------------------------------------------
+    # -- The methods below start the control plane. ---------------------------------------------------------------
 
     def _bring_up(self, nodes: NodeShape | None, operator: bool, controller_manager: bool) -> None:
         self.start_process("etcd", *self.layout.etcd())

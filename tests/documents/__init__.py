@@ -1,3 +1,1 @@
-"""The pages of docs/reference are generated from the code: ``python -m tests.documents`` writes them, a test
-compares.
-"""
+"""Generators of the pages of docs/reference: ``python -m tests.documents`` writes them, and a test compares them."""

@@ -6,7 +6,7 @@ from tests.documents.pages import ROOT, made
 
 
 def main() -> None:
-    """Write the pages that differ."""
+    """Write each generated page whose text differs from the file, and print its path."""
     for path, text in made().items():
         if not path.exists() or path.read_text() != text:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ from policy.systems.oasis import workload
 from tests.documents import facts
 
 ROOT: Final = Path(__file__).parents[2]
-# On which object each annotation is, who writes it, and what it says. A test compares the names with the code.
+# By annotation: the objects that have it, who writes it, and its meaning. A test compares the names with the code.
 ANNOTATIONS: Final = {
     jobkinds.MIN_WORKERS: ("job", "you", "The fewest workers that are worth running: the gang. Default: all."),
     jobkinds.MAX_WORKERS: ("job", "you, or Kohort", "The most workers. Where you did not state them, Kohort writes the "
@@ -141,7 +141,7 @@ def _families(families: Iterable[Metric]) -> str:
 
 
 def labels(family: Metric) -> list[str]:
-    """Return the names of a metric's labels, with or without samples."""
+    """Return the names of a metric's labels, which are known even if the metric has no samples yet."""
     return list(getattr(family, "_labelnames", ()) or facts.label_names(family.name))
 
 
@@ -163,7 +163,7 @@ def reasons() -> str:
     ))  # fmt: skip
 
 
-# -- blocks in handwritten pages -------------------------------------------------------------------
+# -- The functions below make the blocks of handwritten pages. -------------------------------------
 
 
 def lifecycle() -> str:

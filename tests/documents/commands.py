@@ -12,7 +12,7 @@ from tests.documents import blocks
 
 
 def commands() -> str:
-    """Return the common options, then a section for each command."""
+    """Return as Markdown the common options, then a section for each command."""
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     context = typer.Context(group, info_name="kohort")

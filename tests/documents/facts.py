@@ -41,7 +41,7 @@ def metric_families() -> list[Metric]:
 
 
 def settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield name, default and meaning of each setting."""
+    """Yield name, default and meaning of each setting; nested names are joined by dots."""
     for name, field in model.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -62,9 +62,7 @@ def _shown(default: object) -> str:
 
 
 def label_names(family: str) -> tuple[str, ...]:
-    """Return the labels of a counter, gauge or histogram; empty if it has none, or if it is only computed at a
-    scrape.
-    """
+    """Return the label names of a metric; () if it has none, or if a collector computes it only at a scrape."""
     for registry in (Metrics().registry, ControllerMetrics().registry):
         for collector, names in registry._collector_to_names.items():
             if family in names or f"{family}_total" in names:

@@ -1,6 +1,4 @@
-"""mkdocs hooks: pages of the checkout's root (CHANGELOG.md ...) become pages of the site; folders fill the
-navigation.
-"""
+"""Hooks for mkdocs: CHANGELOG.md and other files of the root become pages, and the navigation lists whole folders."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ FOLDERS: Final = {"Policies": "policies", "Decisions": "decisions"}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List every page of a folder below its heading, in the order of the names."""
+    """Put every page of docs/policies and docs/decisions into the navigation, ordered by file name."""
     docs = Path(config.docs_dir)
     for entry in config.nav or ():
         for heading, folder in FOLDERS.items():
@@ -26,7 +24,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages of the root; their links lead into docs/ from one level above."""
+    """Add the files of the root as pages, with links into docs/ changed to fit their new place."""
     for name in PAGES:
         text = (ROOT / name).read_text().replace("](docs/", "](")
         for other in PAGES:

@@ -1,7 +1,7 @@
-"""The pages of docs/ that are generated from the code, wholly or between two marks.
+"""The pages of docs/ that are generated from the code, as a whole or in blocks between two marks.
 
-A page is a title, a sentence or two for its reader, and the generated content. A block is in a handwritten page,
-between ``<!-- made: NAME -->`` and ``<!-- end -->``.
+A generated page is a title, a sentence or two for its reader, and the generated content. A block is a part of a
+handwritten page between ``<!-- made: NAME -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _MARKED: Final = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOT
 
 
 def made() -> dict[Path, str]:
-    """Return the intended text of every generated page, and of every page with a generated block."""
+    """Return by path the text that every generated page, and every page with a generated block, should have."""
     heads = zip(TEXTS.items(), HEADS.split("---\n"), strict=True)
     whole = {DOCS / "reference" / f"{name}.md": f"{head}\n{BY}\n\n{text()}\n" for (name, text), head in heads}
     marked = {path: path.read_text() for path in sorted(DOCS.rglob("*.md")) if path not in whole}
@@ -76,5 +76,5 @@ def made() -> dict[Path, str]:
 
 
 def _filled(text: str) -> str:
-    """Return the page with its blocks generated. Raises KeyError if a mark names no block."""
+    """Return the page's text with all blocks generated. Raises KeyError if a mark names an unknown block."""
     return _MARKED.sub(lambda found: f"{found[1]}{BLOCKS[found[2]]()}\n{found[3]}", text)

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 def openapi() -> Json:
-    """Return the content of `/openapi.json`."""
+    """Return the content of `/openapi.json` as decoded JSON."""
     app = FastAPI(title="Kohort")
     ledger = Ledger(make_policy("kod2"), Rules(), Clock(), Journal())
     app.include_router(table.router(rest.Rest(ledger, Settings, Metrics())))
@@ -31,7 +31,7 @@ def openapi() -> Json:
 
 
 def routes() -> str:
-    """Return a section for each route: what it does, its parameters, its answers."""
+    """Return as Markdown a section for each route: what the route does, its parameters, its answers."""
     document = openapi()
     return "\n\n".join(
         "\n\n".join(_route(method.upper(), path, told, document["components"]["schemas"]))
@@ -63,7 +63,7 @@ def _body(told: Json, components: Json) -> Iterator[tuple[str, str, str]]:
 
 
 def fields(schema: Json, components: Json, prefix: str = "") -> Iterator[tuple[str, Json]]:
-    """Yield each key of a body with its declaration, nested keys included (``shape.workers``)."""
+    """Yield each key of a body and its schema, including nested keys such as ``shape.workers``."""
     name = schema.get("$ref", "").rsplit("/", 1)[-1]
     for key, one in components.get(name, {}).get("properties", {}).items():
         yield f"{prefix}{key}", one
@@ -78,7 +78,7 @@ def _kinds(schema: Json) -> str:
 
 
 def _meaning(one: Json, schema: Json) -> str:
-    """Return the description, with the default unless that is empty."""
+    """Return a key's description, and its default if it has one that is not empty."""
     default = schema.get("default")
     told = "" if default in (None, "", [], {}) else f"Default: `{json.dumps(default)}`."
     return " ".join(part for part in (one.get("description", ""), told) if part)

@@ -1,4 +1,4 @@
-"""Runs the shell blocks of docs/tutorial.md in order, those of each terminal as a reader types them."""
+"""Runs the shell blocks of docs/tutorial.md, in order and for each terminal of the page, as a reader would."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ PAGE = ROOT / "docs" / "tutorial.md"
 
 
 def blocks(terminal: str) -> list[str]:
-    """Return the shell blocks for that terminal."""
+    """Return the page's shell blocks for that terminal, in order."""
     found = re.findall(rf'^```sh title="{terminal} terminal"\n(.*?)^```', PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found, f"the tutorial has something for the {terminal.lower()} terminal"
     return found
 
 
 def need_checkout() -> None:
-    """Skip unless the test runs in .venv, which the page's `make` sets up, and so do `make test` and CI."""
+    """Skip the test unless it runs in the checkout's .venv, which the page's commands use."""
     if Path(sys.prefix) != ROOT / ".venv":
         pytest.skip("run it by `make test`: with another environment the tutorial's make would first install .venv")
 
 
 def checkout(folder: Path) -> Path:
-    """Return a second checkout with links to the same files, so that a cluster in this one does not interfere."""
+    """Return a folder with links to all files of the checkout, so that a cluster of the checkout does not interfere."""
     for one in ROOT.iterdir():
         if one.name not in (".cluster", ".git"):
             (folder / one.name).symlink_to(one)
@@ -38,16 +38,16 @@ def checkout(folder: Path) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Return a reader's environment, without variables of this test's make and Python.
+    """Return environment variables as a reader has them, without those of this test's make and Python.
 
-    The cluster ends by itself if the test is killed.
+    A variable lets the cluster end by itself if the test is killed.
     """
     own = {name: value for name, value in os.environ.items() if name not in {*OF_MAKE, "PYTHONPATH"}}
     return {**own, "CLUSTER_HOURS": "0.5"}
 
 
 def run(script: str, folder: Path = ROOT) -> str:
-    """Run a script in that checkout and return its output; every command must succeed."""
+    """Run a shell script in that folder and return its output; every command must succeed."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment(), text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,

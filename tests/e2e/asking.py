@@ -25,7 +25,7 @@ def pods(plane: ControlPlane, namespace: str, job: str = "") -> list[Json]:
 
 
 def gone(plane: ControlPlane, namespace: str) -> bool:
-    """Tell whether no pod is left, not even a terminating one."""
+    """Tell whether the namespace has no pod left, not even a terminating one."""
     return not plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
 
 
@@ -43,7 +43,7 @@ def refusal(pod: Json) -> str:
 
 
 def explained(kohort: Kohort, namespace: str, name: str) -> tuple[str, str]:
-    """Return reason and detail of ``/v1/explain``; two empty texts while the job is unknown or does not wait."""
+    """Return reason and detail from ``/v1/explain`` of a waiting job; ("", "") if the job is unknown or not waiting."""
     answer = httpx.get(f"{kohort.url}/v1/explain/{namespace}/{name}", timeout=60, trust_env=False)
     if answer.status_code == httpx.codes.NOT_FOUND:
         return "", ""
@@ -53,7 +53,7 @@ def explained(kohort: Kohort, namespace: str, name: str) -> tuple[str, str]:
 
 
 def cli(kohort: Kohort, *arguments: str) -> str:
-    """Return the command's output as one line."""
+    """Run ``kohort`` with these arguments against this service; return its output with all blanks as single spaces."""
     command = [str(Path(sys.executable).with_name("kohort")), *arguments, "--server", kohort.url]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={"COLUMNS": "1000", "PATH": ""})
     assert done.returncode == 0, done.stderr
@@ -61,7 +61,7 @@ def cli(kohort: Kohort, *arguments: str) -> str:
 
 
 def metric(url: str, name: str, **labels: str) -> float:
-    """Return the sum of a metric's samples with these labels, or 0 without any."""
+    """Return the sum of the samples of a metric at ``url`` that have these labels; 0 if there are none."""
     total = 0.0
     for line in httpx.get(f"{url}/metrics", timeout=60, trust_env=False).text.splitlines():
         head, _, value = line.rpartition(" ")
@@ -81,27 +81,27 @@ def job_view(kohort: Kohort, job: TFJob) -> Json:
 
 
 def both_sides(plane: ControlPlane, kohort: Kohort, job: TFJob) -> str:
-    """Return Kohort's and the API server's view of a job and its pods, to explain a failure later."""
+    """Return as text what Kohort and the API server show of a job and its pods, for a failed test's message."""
     found = pods(plane, job.namespace, job.name)
     gates = {pod["metadata"]["name"]: (pod["spec"].get("schedulingGates"), pod["status"]) for pod in found}
     return f"\nKohort: {job_view(kohort, job)}\nAPI server: {gates}"
 
 
 def reason(kohort: Kohort, job: TFJob) -> str:
-    """Return why the job waits according to Kohort, or ""."""
+    """Return the code of the reason for which the job waits, or "" if it does not wait."""
     waits = job_view(kohort, job).get("waits") or {}
     return str(waits.get("reason", ""))
 
 
 def plan_of(kohort: Kohort, job: TFJob) -> Json:
-    """Return the job's plan; empty if it has none."""
+    """Return the job's entry in ``/v1/plans``; empty if it has no plan."""
     plans = kohort.get("/v1/plans")["plans"]
     mine = (plan for plan in plans if (plan["namespace"], plan["name"]) == (job.namespace, job.name))
     return next(mine, {})
 
 
 def at_barrier(kohort: Kohort, job: TFJob) -> int:
-    """Return how many members are held in bind."""
+    """Return how many of the job's bind calls the barrier holds now."""
     return len(plan_of(kohort, job).get("at_barrier", ()))
 
 

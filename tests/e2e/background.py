@@ -10,7 +10,7 @@ from typing import Self
 
 @dataclass(slots=True)
 class Background(ABC):
-    """A thread that runs for as long as the context lasts; ``stopped`` is set when it should end."""
+    """A context manager whose thread executes `run` until the context ends, which sets the event ``stopped``."""
 
     stopped: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
@@ -27,4 +27,4 @@ class Background(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Work until ``stopped`` is set."""
+        """Do the thread's work, and return soon after ``stopped`` is set; subclasses implement this method."""

@@ -1,4 +1,4 @@
-"""Request bodies for the verbs that no kube-scheduler would send."""
+"""Malformed bodies for calls of the extender's verbs (filter, prioritize, bind, preempt)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEEDED = {
 
 
 def broken_texts() -> dict[str, bytes]:
-    """Return bodies that are no JSON, or that no server should have to parse."""
+    """Return by name request bodies that are not JSON, are nested too deep, or have an ambiguous value."""
     deep = 100_000
     return {
         "empty": b"",
@@ -51,7 +51,7 @@ def broken_texts() -> dict[str, bytes]:
 
 
 def missing_fields(verb: str) -> Iterator[tuple[str, bytes]]:
-    """Yield valid bodies with a required field removed, emptied, or of a wrong type."""
+    """Yield name and text of otherwise valid bodies in which one required field is empty or of a wrong type."""
     for path in NEEDED[verb]:
         for n, value in enumerate(("", *WRONG)):
             if not (isinstance(value, str) and value):

@@ -1,4 +1,7 @@
-"""What must happen under a policy besides the arriving jobs: workers taken and given back, a job moved."""
+"""Scenes that run beside a stream of arriving jobs: workers are taken and given back, or a job migrates.
+
+Each scene (`Chapter`) submits its own jobs, and fails unless the event happens.
+"""
 
 from __future__ import annotations
 
@@ -24,61 +27,61 @@ Json = dict[str, Any]
 RUN = "demo.kohort.dev/run-seconds"
 CROWDED = "node-2"
 BROAD, RIVAL, DONE, GROWS = "broad", "rival", "done", "grows"
-# Jobs that do not end by themselves, each on its own node.
+# These jobs do not end by themselves; each has a node of its own.
 SERVICES = tuple(
     Arrival(f"{BROAD}-{kind.lower()}", kind, least=2, asked=4, most=10, cores=1, seconds=math.inf, node=node)
     for kind, node in (("StatefulSet", "node-0"), ("Deployment", "node-1"))
 )
-# By the job that gives workers: the heavier job, and their node.
+# Mapping from each job that gives workers to the name of the heavier job that gets them, and the node of both.
 RIVALS = {BROAD: (RIVAL, CROWDED)} | {job.name: (job.name.replace(BROAD, RIVAL), job.node) for job in SERVICES}
 
 
 def running(plane: ControlPlane, space: str, job: str) -> dict[str, str]:
-    """Return the nodes of the job's running members by name."""
+    """Return a mapping from the names of the job's running pods to their nodes."""
     found = (pod for pod in pods(plane, space, job) if pod["status"].get("phase") == "Running")
     return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in found}
 
 
 def uids(plane: ControlPlane, space: str, job: str) -> set[str]:
-    """Return the UIDs of the job's members."""
+    """Return the UIDs of the job's pods, without terminating ones."""
     return {pod["metadata"]["uid"] for pod in pods(plane, space, job)}
 
 
 def end(plane: ControlPlane, *jobs: TFJob) -> None:
-    """Let the jobs' training end."""
+    """Let the pods of these jobs succeed, by an annotation that shortens their simulated run time to 0.1 s."""
     for job in jobs:
         for pod in pods(plane, job.namespace, job.name):
             path = f"/api/v1/namespaces/{job.namespace}/pods/{pod['metadata']['name']}"
-            with contextlib.suppress(ControlPlaneError):  # the pod is gone meanwhile
+            with contextlib.suppress(ControlPlaneError):  # The pod may be gone by now.
                 plane.api.patch(path, {"metadata": {"annotations": {RUN: "0.1"}}})
 
 
 class Chapter:
-    """Something that must happen, with its own jobs, which run until it has."""
+    """A scene with jobs of its own that waits for one event, for example a migration, and then lets its jobs end."""
 
     def __init__(self, plane: ControlPlane, space: str) -> None:
         self.plane, self.space = plane, space
 
     def begin(self, beside: ExitStack) -> None:
-        """Start before the other jobs arrive; ``beside`` holds contexts until everything is over."""
+        """Submit the scene's jobs before all others; contexts entered in ``beside`` last until the scenario ends."""
 
     def finish(self) -> None:
-        """Once the other jobs have ended, wait for what must happen, and let the own jobs end."""
+        """Wait for the scene's event after the other jobs have ended, and let the scene's jobs end."""
 
 
 class Taken(Chapter):
-    """Jobs grow over a whole node each, give workers to heavier ones, grow back, and end.
+    """Three elastic jobs grow over a whole node each, give workers to heavier jobs, grow back, and end.
 
-    One is a TFJob, the others are ``SERVICES``.
+    The three are a TFJob, a StatefulSet and a Deployment (``SERVICES``).
     """
 
     def __init__(self, plane: ControlPlane, space: str, people: People) -> None:
-        """Create the chapter; ``people`` submit and delete the services."""
+        """Create the scene; ``people`` submit and delete the StatefulSet and the Deployment."""
         super().__init__(plane, space)
         self._people = people
 
     def begin(self, beside: ExitStack) -> None:
-        """Start all of it."""
+        """Play the whole scene, from the submission of the elastic jobs to their end."""
         broad = TFJob(self.space, BROAD, workers=4, least=2, most=9, extra=on_node(CROWDED))
         submit(self.plane, broad, stop_seconds=1)
         for job in SERVICES:
@@ -86,7 +89,7 @@ class Taken(Chapter):
         until(self._are_full, "grown over their nodes", seen=self._sizes)
         for name, node in RIVALS.values():
             submit(self.plane, TFJob(self.space, name, workers=1, utility="100", run_seconds=1.0, extra=on_node(node)))
-        observer = self._people.observer  # asks the observer, because a rival may end before the last one is bound
+        observer = self._people.observer  # The observer also remembers rivals that end before the last rival is bound.
         for name, _ in RIVALS.values():
             until(lambda name=name: len(observer.first_nodes(name)) == 2, f"{name} bound")  # type: ignore[misc]
         until(self._are_full, "grown back", seen=self._sizes)
@@ -105,7 +108,7 @@ class Taken(Chapter):
 
 @dataclass(slots=True)
 class Noting(Background):
-    """Training that reports ``metric(n)`` by its job's annotation; n counts the reports."""
+    """A thread that reports a job's progress by annotation every ``seconds``; report number n has ``metric(n)``."""
 
     plane: ControlPlane
     job: TFJob
@@ -113,27 +116,27 @@ class Noting(Background):
     seconds: float
 
     def run(self) -> None:
-        """Report until stopped."""
+        """Write a progress report every ``seconds`` until the context ends."""
         sent = 0
         while not self.stopped.wait(self.seconds):
             told = json.dumps({"metric": self.metric(sent), "time": time.time()})
-            with contextlib.suppress(ControlPlaneError):  # it is reported again in a moment
+            with contextlib.suppress(ControlPlaneError):  # The next report makes up for a failed write.
                 self.plane.api.patch(self.job.path, {"metadata": {"annotations": {"kohort.dev/progress": told}}})
                 sent += 1
 
 
 class Moved(Chapter):
-    """Of two jobs on a node, one has converged and the other grows: once there is room, the first moves away whole."""
+    """Two jobs share a node; the job whose training has converged must migrate as soon as another node has room."""
 
     def __init__(self, plane: ControlPlane, space: str, interval: float) -> None:
-        """Create the chapter; ``interval`` is that between the policy's rounds."""
+        """Create the scene; ``interval`` is the time in seconds between two rounds in which the policy moves jobs."""
         super().__init__(plane, space)
         self._done = TFJob(space, DONE, workers=1, notes={"migratable": "true"})
         self._interval = interval
         self._first = set[str]()
 
     def begin(self, beside: ExitStack) -> None:
-        """Place the second job beside the first."""
+        """Run a converged and a still improving job on one node, and report the progress of both."""
         submit(self.plane, self._done)
         until(lambda: len(running(self.plane, self.space, DONE)) == 2, "running")
         (host,) = set(running(self.plane, self.space, DONE).values())
@@ -144,7 +147,7 @@ class Moved(Chapter):
         beside.enter_context(Noting(self.plane, self._grows, lambda n: -(1.02**n), self._interval / 6))
 
     def finish(self) -> None:
-        """Wait until the first runs again on another node."""
+        """Wait until the converged job runs with new pods on another node, and let both jobs end."""
         until(self._has_moved, "moved", 60 + 8 * self._interval)
         end(self.plane, self._done, self._grows)
 

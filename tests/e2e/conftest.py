@@ -22,9 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield one control plane for the session: three nodes, the training operator, the stock scheduler.
+    """Yield one control plane for the session: three nodes, the training operator, the default kube-scheduler.
 
-    There is no controller manager, so objects of a deleted owner stay: use a namespace of your own.
+    There is no controller manager, so objects of a deleted owner stay: each test needs a namespace of its own.
     """
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("controlplane")) as plane:
         plane.start_scheduler()

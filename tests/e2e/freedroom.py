@@ -1,4 +1,7 @@
-"""Check that room freed for a job is used by it: promises come from the journal, outcomes from the observer."""
+"""Check that room freed for a waiting job goes to that job.
+
+The journal says for which job and nodes room was freed; an observer of the API server says which pods were bound.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ from extender.state.record import journals, read
 from policy.cluster.actions import Admit, Effect, Released, Resize
 from tests.e2e.observer import Sighting
 
-Member = tuple[str, int]  # (role, index)
+Member = tuple[str, int]  # A member is named by role and index.
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The job gets these nodes once these pods (by UID) are gone; ``at`` is in seconds since the epoch."""
+    """A plan that waits for room: job ``job`` gets ``nodes`` once the pods with the UIDs ``frees`` are gone.
+
+    The plan was made at ``at``, in seconds since the epoch.
+    """
 
     at: float
     job: str
@@ -33,7 +39,7 @@ def effects_in(folder: Path) -> list[tuple[float, Effect]]:
 
 
 def promises(effects: Iterable[tuple[float, Effect]], name_of: Callable[[str], str]) -> list[Promise]:
-    """Return every plan that waited for room, with the jobs' names, except those that were dropped."""
+    """Return every plan that waited for pods to go and was not given up; ``name_of`` maps a job's UID to its name."""
     made: list[Promise | None] = []
     open_for: dict[str, int] = {}
     for at, effect in effects:
@@ -48,9 +54,10 @@ def promises(effects: Iterable[tuple[float, Effect]], name_of: Callable[[str], s
 
 
 def broken(promise: Promise, sightings: Sequence[Sighting], cores: float, epoch: float) -> Iterator[str]:
-    """Yield broken promises on nodes of so many cores; ``epoch`` is the journal's clock less the sightings' clock.
+    """Yield a message for each member bound elsewhere than promised, and for each other pod bound into its freed room.
 
-    While freed room is not taken yet, other pods may use other free room of the node, but not that room.
+    Each node has ``cores`` cores. ``epoch`` is the journal's clock less the sightings' clock, in seconds. Until the
+    job is bound, other pods may use only free room of the node that was not freed for the job.
     """
     seen: dict[str, Sighting] = {}
     sizes = {s.member: s.cores for s in sightings if s.job == promise.job}

@@ -20,33 +20,37 @@ from tests.e2e.waiting import until
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-scheduler"
 GATE_MAP = "/api/v1/namespaces/kohort-system/configmaps/kohort-gate"
 OUR_GATE = "kohort.dev/admission"
-HOLD = "tests.kohort.dev/hold"  # annotation of a pod template, and the gate that its pods then get
+# A pod template has the annotation HOLD; its pods then get a scheduling gate of the same name.
+HOLD = "tests.kohort.dev/hold"
 ROLE, INDEX = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-index"))
 OPERATOR = "training-operator"
 
 
 def wait_gated(plane: ControlPlane, space: str) -> None:
-    """Wait until the controller has switched the gate on and new pods get it.
+    """Wait until the controller has switched Kohort's scheduling gate on and new pods in the namespace get it.
 
-    The API server sees the switch by a watch of its own: pods created within that moment are not gated yet.
+    The API server learns of the switch by a watch, so pods created right after the switch have no gate yet.
     """
     until(lambda: plane.api.get(GATE_MAP)["data"]["gate"] == "on", "the gate on")
     until(lambda: would_be_gated(plane, space), "new pods gated")
 
 
 def would_be_gated(plane: ControlPlane, space: str) -> bool:
-    """Tell whether a new pod would get our gate, by a dry run."""
+    """Tell by a dry run whether a new pod in the namespace would get Kohort's scheduling gate."""
     return is_gated(plane.api.create(f"/api/v1/namespaces/{space}/pods?dryRun=All", lone_pod("new")))
 
 
-# -- Kohort --------------------------------------------------------------------------------------
+# -- The functions below start, stop and watch Kohort. -------------------------------------------
 
 
 @contextmanager
 def fresh_kohort(
     plane: ControlPlane, settings: Json, name: str, scheduler: Mapping[str, Any] | None = None, api_url: str = ""
 ) -> Iterator[Kohort]:
-    """Start the three parts under ``name`` and stop them; the Lease of earlier ones is deleted first."""
+    """Yield a leading Kohort (kube-scheduler, extender, controller) called ``name``, and stop it afterwards.
+
+    The Lease of an earlier kube-scheduler is deleted first.
+    """
     forget_lease(plane)
     kohort = start_kohort(plane, settings, scheduler, name, api_url=api_url)
     try:
@@ -72,7 +76,7 @@ def forget_lease(plane: ControlPlane) -> None:
 
 
 def is_leading(kohort: Kohort) -> bool:
-    """Tell whether the extender decides."""
+    """Tell whether the extender leads, as ``/readyz/leading`` says."""
     answer = httpx.get(f"{kohort.health}/readyz/leading", timeout=60, trust_env=False)
     return "yes" in answer.text
 
@@ -84,7 +88,7 @@ def window(seconds: float, pods_per_second: float = 60) -> Json:
 
 
 def scheduler_changes(*, weight: int | None = None, preemption: bool = False) -> Json:
-    """Return changes to the shipped KubeSchedulerConfiguration: the extender's weight, DefaultPreemption on."""
+    """Return changes to the shipped KubeSchedulerConfiguration: another extender weight, or DefaultPreemption on."""
     config = shipped("kohort-scheduler-config", "kube-scheduler.yaml")
     if weight is not None:
         config["extenders"][0]["weight"] = weight
@@ -93,14 +97,14 @@ def scheduler_changes(*, weight: int | None = None, preemption: bool = False) ->
     return {"extenders": config["extenders"], "profiles": config["profiles"]}
 
 
-# -- pods and jobs -------------------------------------------------------------------------------
+# -- The functions below create, change and read pods and jobs. ----------------------------------
 
 
 _numbers = itertools.count(1)
 
 
 def new_namespace(plane: ControlPlane, name: str) -> str:
-    """Create a new namespace, so that a retried test gets another one."""
+    """Create a namespace named after ``name`` and a number that no retried test uses again; return its name."""
     name = re.sub(r"[^a-z0-9]+", "-", name.removeprefix("test_").lower())
     name = f"{name[:50].strip('-')}-{next(_numbers)}"
     plane.kubectl("create", "namespace", name)
@@ -118,12 +122,12 @@ def own_namespace(plane: ControlPlane, name: str) -> Iterator[str]:
 
 
 def empty(plane: ControlPlane, namespace: str) -> None:
-    """Delete jobs, then pods several at once, because deleting a collection of 1,000 one by one takes minutes."""
+    """Delete the namespace's TFJobs and pods; eight threads do it, because one takes minutes for 1,000 pods."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     plane.api.delete(TFJOBS.format(namespace=namespace))
 
     def delete(name: str) -> None:
-        with suppress(ControlPlaneError):  # the pod is gone meanwhile
+        with suppress(ControlPlaneError):  # The pod may be gone by now.
             plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
     def is_empty() -> bool:
@@ -141,7 +145,7 @@ def is_gated(pod: Json, gate: str = OUR_GATE) -> bool:
 
 
 def lone_pod(name: str, cpu: str = "1", scheduler: str = "kohort", **spec: Any) -> Json:
-    """Return a pod without an owner."""
+    """Return a pod without an owner that requests ``cpu`` cores; ``spec`` has more fields of its spec."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     return {
         "apiVersion": "v1",
@@ -152,12 +156,12 @@ def lone_pod(name: str, cpu: str = "1", scheduler: str = "kohort", **spec: Any) 
 
 
 def on_node(name: str) -> Json:
-    """Return a pod spec's part that allows that node only."""
+    """Return the node selector, as part of a pod spec, that allows that node only."""
     return {"nodeSelector": {"kubernetes.io/hostname": name}}
 
 
 def create_pod(plane: ControlPlane, namespace: str, pod: Json) -> Json:
-    """Create the pod."""
+    """Create the pod, and return the object that the API server made of it."""
     return plane.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)
 
 
@@ -186,9 +190,10 @@ spec: {{policyName: tests-hold}}
 
 
 def allow_holds(plane: ControlPlane) -> None:
-    """Let a test hold members back behind a third party's gate, which Kohort does not touch.
+    """Install an admission policy that adds a scheduling gate of the tests to pods with the annotation ``HOLD``.
 
-    The gate is not in a template, where Kohort would reject it: an admission policy adds it to the pods.
+    Kohort does not remove that gate, so it keeps members from being bound. It cannot be in a job's template, because
+    Kohort refuses jobs with a foreign gate there.
     """
     plane.apply(HOLD_POLICY)
     probe = lone_pod("probe", scheduler="nobody")
@@ -200,11 +205,11 @@ def allow_holds(plane: ControlPlane) -> None:
 def submit(
     plane: ControlPlane, job: TFJob, *, hold: str = "", dynamic: bool | None = None, stop_seconds: float = 0
 ) -> TFJob:
-    """Create the job.
+    """Create the job, and return it.
 
-    ``hold``: members of that role (PS or Worker) wait until `let_go`; this needs `allow_holds`. ``dynamic``: the
-    operator does not take the end of a worker for a failure of the job. ``stop_seconds``: how long a deleted member
-    takes to terminate.
+    ``hold``: members of that role (PS or Worker) wait behind a gate until `let_go`; this needs `allow_holds`.
+    ``dynamic``: if true, the operator does not take the end of a worker for a failure of the job. ``stop_seconds``:
+    how long a deleted member takes to terminate.
     """
     manifest = job.manifest()
     if dynamic is not None:
@@ -218,13 +223,13 @@ def submit(
 
 
 def failed(plane: ControlPlane, job: TFJob) -> str:
-    """Return why the operator has failed the job, or ""."""
+    """Return the message of the job's condition Failed, or "" if the job has not failed."""
     conditions = plane.api.get(job.path).get("status", {}).get("conditions", [])
     return next((str(c["message"]) for c in conditions if (c["type"], c["status"]) == ("Failed", "True")), "")
 
 
 def let_go(plane: ControlPlane, namespace: str) -> None:
-    """Remove the hold from every pod of the namespace."""
+    """Remove the tests' scheduling gate (``HOLD``) from every pod of the namespace."""
     for pod in pods(plane, namespace):
         if is_gated(pod, HOLD):
             left = [gate for gate in pod["spec"]["schedulingGates"] if gate["name"] != HOLD]
@@ -255,7 +260,7 @@ def operator_pods(plane: ControlPlane, job: TFJob) -> list[Json]:
 def no_operator(plane: ControlPlane) -> Iterator[None]:
     """Stop the training operator for as long as the context lasts, because the test creates the pods itself.
 
-    It is stopped and started instead of paused: after a pause of ten seconds it would have lost its leadership.
+    The operator is stopped and started instead of paused, because a pause of ten seconds costs it its leadership.
     """
     plane.processes[OPERATOR].stop()
     try:
@@ -279,17 +284,17 @@ def _serves(url: str) -> bool:
         return False
 
 
-# -- refusals ------------------------------------------------------------------------------------
+# -- The functions below make the API server refuse bindings. ------------------------------------
 
 PROBE = "probe"
 
 
 @contextmanager
 def refused_bindings(plane: ControlPlane, namespace: str, expression: str) -> Iterator[None]:
-    """Let the API server refuse bindings in a namespace for which a CEL expression on ``name`` is true.
+    """Let the API server refuse bindings of the namespace's pods for whose ``name`` a CEL expression is true.
 
-    The context begins when the policy is in force and ends when it is not any more; dry runs on a pod of our own tell
-    both.
+    The context begins when this admission policy is in force, and ends when it is no longer in force; dry runs of a
+    binding show both moments.
     """
     name = f"refuse-{namespace}"
     variables = [{"name": "podname", "expression": "object.metadata.name"}]

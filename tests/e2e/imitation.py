@@ -1,4 +1,4 @@
-"""One interface to two kube-schedulers, the real and the embedded one, and a stub extender that a test controls."""
+"""One interface to the real kube-scheduler and to the laboratory's imitation of it, both calling a stub extender."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ SHAPE = NodeShape(count=3)
 NODE_NAMES = ["node-0", "node-1", "node-2"]
 PLAIN, PREEMPTING = "imitated", "imitated-preempting"
 HTTP_TIMEOUT = 2.0
-FilterAnswer = Callable[[list[str]], Any]  # offered nodes -> body, or (HTTP status, body)
+# A FilterAnswer takes the offered nodes and returns the answer's body, or its HTTP status and body.
+FilterAnswer = Callable[[list[str]], Any]
 
 
 def keep(names: list[str]) -> Any:
@@ -54,7 +55,7 @@ class ExtenderCall:
 
 @dataclass
 class Stub:
-    """The stub extender: its answers by pod name, and all calls in order."""
+    """A stub extender: a test sets its answers by pod name, and it records all calls in order."""
 
     filters: dict[str, FilterAnswer] = field(default_factory=dict)
     binds: dict[str, Callable[[Json], str]] = field(default_factory=dict)
@@ -84,7 +85,7 @@ class Stub:
 def serving(stub: Stub) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # head and body are sent in one packet
+        wbufsize = -1  # Head and body of an answer are sent in one packet.
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -129,7 +130,7 @@ def scheduler_config(url: str) -> Json:
 
 
 class ImitatedSide:
-    """A cluster with its scheduler, accessed through the API and the stub extender."""
+    """A cluster whose kube-scheduler, real or imitated, calls the stub extender; tests act through the API."""
 
     def __init__(self, name: str, url: str, stub: Stub, tls: ssl.SSLContext | None = None) -> None:
         self.name = name
@@ -137,7 +138,7 @@ class ImitatedSide:
         self.http = httpx.Client(base_url=url, verify=tls or False, timeout=60, trust_env=False)
         stub.bind = self.bind_as_asked
 
-    # -- pods ----------------------------------------------------------------------------------
+    # -- The methods below create, read and patch pods. ----------------------------------------
 
     def create(self, name: str, *, cpu: str = "100m", gated: bool = False, scheduler: str = PLAIN) -> Json:
         container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
@@ -207,7 +208,7 @@ def eventually(look: Callable[[], Any], want: object, limit: float = 15) -> None
 
 @contextmanager
 def real_side(folder: Path) -> Iterator[ImitatedSide]:
-    """Yield the real control plane, without the training operator."""
+    """Yield a cluster with the real API server and kube-scheduler, without the training operator."""
     stub = Stub()
     with serving(stub) as url, ControlPlane.start(SHAPE, operator=False, workdir=folder / "plane") as plane:
         config = folder / "scheduler.yaml"
@@ -220,7 +221,7 @@ def real_side(folder: Path) -> Iterator[ImitatedSide]:
 
 @contextmanager
 def embedded_side() -> Iterator[ImitatedSide]:
-    """Yield the embedded API server and scheduling loop, in a thread of their own."""
+    """Yield a cluster with the laboratory's API server and imitated kube-scheduler, in a thread of their own."""
     stub, started = Stub(), threading.Event()
     found: dict[str, Any] = {}
     with serving(stub) as url:

@@ -13,13 +13,16 @@ from tests.controlplane import ControlPlane
 from tests.e2e.waiting import at_rest
 
 Json = dict[str, Any]
-Name = tuple[str, str, str]  # (group/plural, namespace, name)
-# Resources that change by themselves: heartbeats and Events.
+Name = tuple[str, str, str]  # An object is named by "group/plural", namespace and name.
+# Resources that are left out, because they change by themselves: heartbeats and Events.
 NOT_COUNTED = {"coordination.k8s.io/leases", "/events", "events.k8s.io/events", "/componentstatuses"}
 
 
 def inventory(plane: ControlPlane) -> dict[Name, str]:
-    """Return the content of each object without fields that every write changes, in one version per resource."""
+    """Return the content of each object of the cluster as JSON, without status and fields that every write changes.
+
+    Each resource is read in the API group's preferred version.
+    """
     found: dict[Name, str] = {}
     for path, group, plural in _collections(plane):
         what = f"{group}/{plural}"
@@ -55,13 +58,16 @@ def _content(item: Mapping[str, Any]) -> str:
 
 
 def events_by(plane: ControlPlane, *reporters: str) -> list[str]:
-    """Return the Events that these controllers have written."""
+    """Return the names of the Events that these reporting controllers have written."""
     items = plane.api.get("/apis/events.k8s.io/v1/events")["items"]
     return [one["metadata"]["name"] for one in items if one.get("reportingController") in reporters]
 
 
 def told_of_waiting(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:
-    """Return by job our Events about its waiting within the last hour, as long as the API server keeps them."""
+    """Return by job name the Events of Kohort's controller that say why the job waits, each as "reason: note".
+
+    The API server keeps Events for an hour.
+    """
     found: dict[str, list[str]] = defaultdict(list)
     for one in plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]:
         if one.get("reportingController") == CONTROLLER and one["reason"] in {word.reason for word in OF_WAITING}:

@@ -1,4 +1,4 @@
-"""A stand-in for the JobSet controller: it creates a set's Jobs, suspends them, and reports the end."""
+"""A stand-in for the JobSet controller: it creates a JobSet's Jobs, suspends them, and reports their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROLE_OF_SET, INDEX_OF_SET = "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sig
 
 
 def child(owner: Json, role: str) -> Json:
-    """Return the Job for one replicated job of the set."""
+    """Return the Job object for one entry of the JobSet's ``replicatedJobs``."""
     name, space = owner["metadata"]["name"], owner["metadata"]["namespace"]
     asked = next(one for one in owner["spec"]["replicatedJobs"] if one["name"] == role)
     spec = copy.deepcopy(asked["template"]["spec"]) | {"suspend": _suspended(owner)}
@@ -25,7 +25,7 @@ def child(owner: Json, role: str) -> Json:
 
 
 def reconcile(plane: ControlPlane, space: str) -> None:
-    """Reconcile every set of the namespace once."""
+    """Do once for every JobSet of the namespace what its controller would do."""
     jobs_at = f"/apis/batch/v1/namespaces/{space}/jobs"
     sets_at = f"/apis/{JOBSET}/namespaces/{space}/jobsets"
     jobs = {job["metadata"]["name"]: job for job in plane.api.get(jobs_at)["items"]}

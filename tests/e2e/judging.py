@@ -1,4 +1,4 @@
-"""Checks at the end of a scenario, from an observer's record, the jobs' objects and the journal."""
+"""Checks of a finished scenario, made from an observer's record, the jobs' objects and the journal."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from tests.e2e.scenario import KINDS, PER_PS, Arrival
 
 Json = dict[str, Any]
 WINDOW = 8.0
-LATE = 2.0  # seconds by which the observer may be late
+LATE = 2.0  # The observer may be late by so many seconds.
 CORES = float(NodeShape().cpu)
 MEMORY = "kohort.dev/memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One finished scenario; ``named`` has the jobs by UID, and ``scheduled`` tells that OASiS planned it in slots."""
+    """A finished scenario with its checks.
+
+    ``named`` is a mapping from job UIDs to names; ``scheduled`` tells that OASiS planned the jobs in time slots.
+    """
 
     plane: ControlPlane
     space: str
@@ -38,13 +41,13 @@ class Seen:
 
     @classmethod
     def of(cls, people: People, folder: Path, *, scheduled: bool) -> Seen:
-        """Read the objects and the journal."""
+        """Return the finished scenario with names from the objects and decisions from the journal in ``folder``."""
         plane, space = people.plane, people.space
         named = dict(_names(plane, space)) | people.named
         return cls(plane, space, people.observer, effects_in(folder), named, scheduled)
 
     def told(self) -> str:
-        """Return for people how often each kind of decision was made."""
+        """Return as a sentence for people how often each kind of decision was made."""
         return ", ".join(
             f"{count} {name}" for name, count in Counter(type(e).__name__ for _, e in self.effects).items()
         )
@@ -59,13 +62,13 @@ class Seen:
         spec: Json = self.plane.api.get(job.path(self.space))["spec"]
         return spec
 
-    # -- for every job -----------------------------------------------------------------------------
+    # -- The functions below check rules that hold for every job. ----------------------------------
 
     def hold_to_the_rules(self, job: Arrival) -> None:
-        """Check that the job was bound whole within the window and stayed within its bounds.
+        """Check that the job was bound whole within the barrier's window and stayed within its bounds.
 
-        The highest workers went first. It has as many rigid members as it asked for, each on its node, except where a
-        schedule gives the job other ps.
+        Also check that workers with the highest indices were removed first, and that the job kept the rigid members
+        that it asked for, unless a schedule of OASiS may change its ps or it was moved, paused or released.
         """
         observer, role = self.observer, KINDS[job.kind].worker
         assert observer.partial_seconds(job.name, job.members) <= WINDOW + LATE, job.name
@@ -80,12 +83,12 @@ class Seen:
             self._has_the_same_members(job)
 
     def _stays(self, job: Arrival) -> bool:
-        """Tell whether it was never moved, paused or released; slots pause jobs that can be suspended."""
+        """Tell whether the job was never moved, paused or released; OASiS pauses every job that can be suspended."""
         again = {self.named[e.job_uid] for _, e in self.effects if isinstance(e, Migrate | Released)}
         return job.name not in again and not (self.scheduled and KINDS[job.kind].pauses)
 
     def _asks_for_the_same(self, job: Arrival) -> None:
-        """Check that its object asks for as many rigid members as its user asked for."""
+        """Check that the job's object still asks for the number of rigid members that its user asked for."""
         if job.kind == "JobSet":
             asked = {one["name"]: one["template"]["spec"]["parallelism"] for one in self._spec(job)["replicatedJobs"]}
             assert asked == {"driver": 1, "workers": job.asked}, job.name
@@ -94,7 +97,7 @@ class Seen:
             assert {role: roles[role]["replicas"] for role in job.rigid} == job.rigid, job.name
 
     def _has_the_same_members(self, job: Arrival) -> None:
-        """Check that every rigid member was bound once, and of a rigid job also every worker."""
+        """Check that every rigid member was bound exactly once; in a rigid job, also every worker."""
         members = {s.uid: s.role for s in self.observer.sightings if s.job == job.name and s.bound}
         asked = {role.lower(): count for role, count in job.rigid.items()}
         bound, worker = Counter(members.values()), KINDS[job.kind].worker
@@ -105,16 +108,16 @@ class Seen:
         assert bound == ({} if job.impossible else asked), job.name
 
     def hold_to_the_promises(self) -> set[str]:
-        """Check that room freed for a job was used by it; return the names of these jobs."""
+        """Check that room freed for a job went to that job; return the names of the jobs that got freed room."""
         kept = promises(self.effects, self.named.__getitem__)
         epoch = time.time() - time.monotonic()
         assert [what for promise in kept for what in broken(promise, self.observer.sightings, CORES, epoch)] == []
         return {promise.job for promise in kept}
 
-    # -- for each policy ---------------------------------------------------------------------------
+    # -- The functions below check what one policy must have done. ---------------------------------
 
     def workers_were_taken_and_given_back(self) -> None:
-        """Check that each broad job grew, gave workers to its rival, and grew again."""
+        """Check that each job of `chapters.Taken` grew, gave workers to its heavier rival, and grew again."""
         for name, (rival, _) in RIVALS.items():
             resizes = self._resizes(name)
             ahead = [self.named.get(resize.on_behalf_of, "") for resize in resizes]
@@ -132,7 +135,10 @@ class Seen:
         assert len({s.uid for s in self.observer.sightings if s.job == GROWS}) == 2
 
     def schedules_were_made(self, jobs: Sequence[Arrival]) -> None:
-        """Check that each job with a description has a schedule within its bounds, with ps if allowed."""
+        """Check that OASiS wrote, for each job that describes its training, a schedule within the job's bounds.
+
+        Where the job lets the schedule change its ps, also check the numbers of ps.
+        """
         for job in (job for job in jobs if job.training and KINDS[job.kind].remembers):
             notes = self.plane.api.get(job.path(self.space))["metadata"]["annotations"]
             runs = json.loads(notes[MEMORY])["oasis"]["plan"][3]
@@ -149,7 +155,7 @@ class Seen:
 
 
 def _counts(runs: list[Any], role: str) -> set[int]:
-    """Return the numbers of that role in the slots of a written schedule."""
+    """Return the distinct numbers of members of that role over the time slots of a written schedule."""
     return {sum(count for name, _, count in layout if name == role) for _, _, layout in runs}
 
 

@@ -1,4 +1,4 @@
-"""A job of every elastic kind, named ``train``: two workers of one core, of at most six."""
+"""A job of every elastic kind, named ``train``: it has two to six workers of one core each."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.e2e.tfjobs import TFJOBS, TFJob
 
 Json = dict[str, Any]
 NAME, LEAST, MOST = "train", 2, 6
-CORES = 7  # of the one node: six workers and a rigid member, or one core for another pod
+CORES = 7  # The only node has cores for six workers, and for a rigid member or another pod.
 SLOT = "kohort.dev/slot"
 BOUNDS = {"kohort.dev/min-workers": str(LEAST), "kohort.dev/max-workers": str(MOST)}
-# How long a worker takes to terminate, so that its controller sees that, as on a real cluster.
+# Workers take a second to terminate, so that their controller sees terminating pods, as on a real cluster.
 STOPS = {"demo.kohort.dev/stop-seconds": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of job; ``spec`` returns the spec with so many workers.
+    """A kind of job; ``spec(workers)`` returns the spec of a job with that number of workers.
 
-    ``rigid`` is the slot that is never resized, or "". ``bounds`` tells whether annotations hold the bounds; a
-    PyTorchJob has them in its spec.
+    ``rigid`` is the slot of the rigid member, or "". ``bounds`` tells whether annotations hold the least and most
+    workers; a PyTorchJob has them in its spec.
     """
 
     api: str
@@ -45,12 +45,12 @@ class Kind:
         return f"/apis/{self.api}/namespaces/{space}/{self.plural}"
 
     def slots(self, workers: int) -> set[str]:
-        """Return the slots of the rigid member and of so many workers, from index 0."""
+        """Return the slots of the rigid member, if any, and of the first ``workers`` workers."""
         return {f"worker-{index}" for index in range(workers)} | ({self.rigid} if self.rigid else set())
 
 
 def template(container: str = "train") -> Json:
-    """Return a template of pods with one core."""
+    """Return a pod template that requests one core, with a container of this name."""
     requests = {"cpu": "1", "memory": "1Gi"}
     one = {"name": container, "image": "none", "command": ["train"], "resources": {"requests": requests}}
     return {
@@ -121,7 +121,7 @@ KINDS = {
 
 @contextmanager
 def one_node(folder: Path) -> Iterator[ControlPlane]:
-    """Yield a control plane with one node that holds a job of six workers and little else."""
+    """Yield a control plane with one node of seven cores, which a job of six workers almost fills."""
     with ControlPlane.start(NodeShape(count=1, cpu=str(CORES)), workdir=folder, controller_manager=True) as started:
         started.start_scheduler()
         yield started
@@ -171,7 +171,7 @@ def bound(plane: ControlPlane, space: str, prefix: str = NAME) -> int:
 
 
 def running(plane: ControlPlane, space: str) -> dict[str, str]:
-    """Return slot (as the binding wrote it) and UID of every running pod of the job that stays."""
+    """Return the UID of each running, not terminating pod of the job by its slot, which the binding noted."""
     return {
         pod["metadata"]["annotations"][SLOT]: pod["metadata"]["uid"]
         for pod in pods(plane, space)
@@ -180,22 +180,22 @@ def running(plane: ControlPlane, space: str) -> dict[str, str]:
 
 
 def waits(kohort: Kohort, space: str) -> str:
-    """Return why the job waits, or ""."""
+    """Return the code of the reason for which the job ``train`` waits, or "" if it does not wait."""
     known = [job for job in kohort.get("/v1/jobs")["jobs"] if (job["namespace"], job["name"]) == (space, NAME)]
     return str((known[0]["waits"] or {}).get("reason", "")) if known else ""
 
 
 @dataclass(slots=True)
 class Health(Background):
-    """Collects every condition that the job's controller has set, several times a second."""
+    """A thread that collects in ``said`` the type of every true condition of the job, read ten times a second."""
 
     plane: ControlPlane
     path: str
     said: set[str] = field(default_factory=set)
 
     def run(self) -> None:
-        """Collect until stopped."""
+        """Read the job's conditions until the context ends."""
         while not self.stopped.wait(0.1):
-            with suppress(ControlPlaneError):  # the job does not exist yet
+            with suppress(ControlPlaneError):  # The job may not exist yet.
                 found = self.plane.api.get(self.path).get("status", {}).get("conditions") or []
                 self.said |= {one["type"] for one in found if one["status"] == "True"}

@@ -26,7 +26,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @contextmanager
 def kubelet(pod: str, port: int, target: int, folder: Path) -> Iterator[int]:
-    """Serve on loopback and yield the port; the pod's ``port`` is forwarded to ``target``, and no other port is."""
+    """Serve a kubelet on loopback and yield its port; it forwards only the pod's ``port``, to ``target``."""
 
     async def forward(request: web.Request) -> web.WebSocketResponse:
         asked = int(request.query["port"])

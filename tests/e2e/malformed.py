@@ -1,4 +1,4 @@
-"""More than a hundred TFJobs and pods with one fault each, and what Kohort must say about each."""
+"""More than a hundred TFJobs and pods with one fault each, and the texts that Kohort must show for each."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ NOT_UTILITIES = (
 
 @dataclass(frozen=True, slots=True)
 class BadJob:
-    """A TFJob with one fault; ``told`` are the texts that its explanation must have, in this order.
+    """A TFJob with one fault; ``told`` are the texts that Kohort's explanation must contain, in this order.
 
-    ``server``: the API server itself refuses it. ``heavy``: the operator must not see the job, because it would create
-    pods without end, could not parse it, or would take it for finished at once.
+    ``server``: the API server itself refuses the job. ``heavy``: the operator must not see the job, because it would
+    create pods without end, fail to parse the job, or take the job for finished at once.
     """
 
     name: str
@@ -169,7 +169,7 @@ def _quantities() -> Iterator[BadJob]:
 
 
 def too_large() -> list[BadJob]:
-    """Return well-formed jobs that no cluster can hold."""
+    """Return well-formed jobs that are too large for any cluster."""
     return [
         BadJob("million-cores", resources("requests", "cpu", "1000000"), ("cpu",), reason="GangExceedsCluster"),
         BadJob("exbibyte", resources("requests", "memory", "1Ei"), ("memory",), reason="GangExceedsCluster"),

@@ -23,7 +23,8 @@ from tests.e2e.waiting import until
 
 WINDOW = 8.0
 CORES = 10
-LATE = "name.endsWith('worker-2') || name.endsWith('worker-3')"  # pods whose bindings are refused
+# This CEL expression selects the pods whose bindings the API server refuses.
+LATE = "name.endsWith('worker-2') || name.endsWith('worker-3')"
 
 
 @contextmanager
@@ -37,14 +38,14 @@ def three_nodes(folder: Path) -> Iterator[ControlPlane]:
 
 @contextmanager
 def patient_kohort(plane: ControlPlane, name: str) -> Iterator[Kohort]:
-    """Yield a Kohort whose barrier holds for a while."""
+    """Yield a Kohort whose barrier holds bind calls for a window of eight seconds."""
     settings = window(WINDOW) | {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 2}}
     with fresh_kohort(plane, settings, name) as kohort:
         yield kohort
 
 
 def revive(plane: ControlPlane, kohort: Kohort) -> None:
-    """Make every part run and lead again, even after a test that left one dead or stopped."""
+    """Restart or continue every process that a test left dead or suspended, and wait until Kohort leads."""
     for process in plane.processes.values():
         if process.alive:
             process.resume()

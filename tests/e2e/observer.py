@@ -1,4 +1,4 @@
-"""An independent observer that reads the API server only, never our ledger."""
+"""An observer that learns of pods from the API server only, so that it is independent of Kohort's ledger."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ JOB_LABEL, ROLE_LABEL, INDEX_LABEL = (
     f"training.kubeflow.org/{k}" for k in ("job-name", "replica-type", "replica-index")
 )
 OWN_JOB_LABEL = "batch.kubernetes.io/job-name"
-NAME_LABEL = "tests.kohort.dev/job"  # label of jobs whose controller does not name them on their pods
+NAME_LABEL = "tests.kohort.dev/job"  # This label names the job on pods whose controller writes no such label.
 JOB_LABELS = (NAME_LABEL, JOB_LABEL, OWN_JOB_LABEL)
 INDEX_LABELS = (INDEX_LABEL, "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
-SLOT = "kohort.dev/slot"  # the only number of a Deployment's or a group's pod
+SLOT = "kohort.dev/slot"  # Pods of a Deployment or a pod group have their index only in this annotation.
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A pod at one moment (monotonic seconds); ``gone`` if it was deleted."""
+    """A pod as the API server showed it at ``at`` (monotonic seconds); ``gone`` tells that it was deleted then."""
 
     at: float
     job: str
@@ -50,12 +50,12 @@ class Sighting:
         return self.role, self.index
 
     def holds(self, node: str) -> bool:
-        """Tell whether it takes room on the node; a terminating pod does."""
+        """Tell whether the pod takes room on the node, as terminating pods still do."""
         return self.node == node and not self.gone and self.phase not in ("Succeeded", "Failed")
 
     @property
     def bound(self) -> bool:
-        """Tell whether it is on a node, and neither ended nor terminating."""
+        """Tell whether the pod has a node, and has neither ended nor is terminating."""
         return bool(self.node) and not (self.gone or self.terminating or self.phase in ("Succeeded", "Failed"))
 
 
@@ -63,7 +63,7 @@ class Sighting:
 class ClusterObserver(Background):
     """Follows the pods of one namespace in a thread; use it as a context manager.
 
-    ``deleted_at`` is when a job's user deleted it, as the test says.
+    ``deleted_at`` holds by job name when the job's user deleted the job (monotonic seconds); the test sets it.
     """
 
     plane: ControlPlane
@@ -117,14 +117,14 @@ class ClusterObserver(Background):
             )
         )
 
-    # -- results -----------------------------------------------------------------------------------
+    # -- The methods below return what was observed. -----------------------------------------------
 
     def jobs(self) -> set[str]:
         """Return every job of which a pod was seen."""
         return {sighting.job for sighting in self.sightings}
 
     def partial_seconds(self, job: str, least: int, now: float | None = None) -> float:
-        """Return the longest time with some but fewer than ``least`` members bound before an end."""
+        """Return for how many seconds at most the job was half bound (one to ``least`` - 1 members) before it ended."""
         longest, since = 0.0, None
         for at, count, ended in self._counts(job):
             if ended:
@@ -145,20 +145,20 @@ class ClusterObserver(Background):
                 yield sighting.at, sum(1 for seen in last.values() if seen.bound), self._ends(sighting)
 
     def _ends(self, sighting: Sighting) -> bool:
-        """Tell whether the job has ended by then: a member has ended, or its user has deleted it."""
+        """Tell whether the job had ended at that moment: this member had ended, or the user had deleted the job."""
         deleted = sighting.at >= self.deleted_at.get(sighting.job, math.inf)
         return deleted or sighting.phase in ("Succeeded", "Failed")
 
     def least_bound(self, job: str, least: int) -> int:
-        """Return the smallest number of bound members between reaching ``least`` and the job's end."""
+        """Return the smallest number of bound members after the job first had ``least`` of them and before it ended."""
         counts = [count for _, count, ended in itertools.takewhile(lambda seen: not seen[2], self._counts(job))]
         return min(itertools.dropwhile(lambda count: count < least, counts), default=least)
 
     def taken_before_higher(self, job: str, role: str, burst: float) -> list[tuple[int, set[int]]]:
-        """Return (index, higher indices) of each bound member removed while higher ones stayed.
+        """Return (index, higher indices) of each bound member that was removed while members of higher index stayed.
 
-        Members that are deleted together are seen one after the other: one stays if it is still there ``burst`` seconds
-        later.
+        Members that are deleted together are seen one after the other, so a member counts as staying only if it is
+        still bound ``burst`` seconds later.
         """
         of_job = (sighting for sighting in list(self.sightings) if sighting.job == job)
         running = itertools.takewhile(lambda sighting: not self._ends(sighting), of_job)
@@ -185,7 +185,7 @@ class ClusterObserver(Background):
         return most
 
     def there_now(self, job: str) -> list[Sighting]:
-        """Return the pods that exist now."""
+        """Return the latest sighting of each pod of the job that still exists."""
         last = {s.uid: s for s in list(self.sightings) if s.job == job}
         return [sighting for sighting in last.values() if not sighting.gone]
 
@@ -225,7 +225,7 @@ class ClusterObserver(Background):
 
 
 def _member(meta: Json) -> tuple[str, int]:
-    """Return role and index from the controller's labels, or from the binding; index 0 while there is neither."""
+    """Return role and index from the pod's labels, or the index from the binding's annotation; without both it is 0."""
     labels = meta.get("labels", {})
     role = f"{labels[ROLE_OF_SET]}-{labels[INDEX_OF_SET]}" if ROLE_OF_SET in labels else "worker"
     bound_as = meta.get("annotations", {}).get(SLOT, "0").rpartition("-")[2]

@@ -1,4 +1,4 @@
-"""What runs beside Kohort in a scenario: users, who delete jobs that do not end, and the JobSet controller."""
+"""A thread that acts for users in a scenario: it deletes jobs that do not end, and plays the JobSet controller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS = ("Succeeded", "Complete", "Completed", "Failed")
 
 @dataclass(slots=True)
 class People(Background):
-    """Users who submit jobs and tell how these ended; ``named`` has the deleted ones by Kohort's UID."""
+    """Users who submit and delete jobs; ``named`` has the names of deleted jobs by the UID that Kohort uses."""
 
     plane: ControlPlane
     space: str
@@ -29,14 +29,14 @@ class People(Background):
     _whole: dict[str, float] = field(default_factory=dict)
 
     def submit(self, job: Arrival) -> None:
-        """Create the job, and what makes it a gang."""
+        """Create all objects of the job; a job that does not end by itself is deleted later."""
         for path, manifest in objects(job, self.space):
             self.plane.api.create(path, manifest)
         if KINDS[job.kind].lasts:
             self._lasting.append(job)
 
     def delete(self, job: Arrival) -> None:
-        """Delete a job that has served its purpose."""
+        """Delete the job, and tell the observer when."""
         path = job.path(self.space)
         uid = self.plane.api.get(path)["metadata"]["uid"]
         self.named[f"{self.space}/{uid}"] = job.name
@@ -56,19 +56,19 @@ class People(Background):
         return next(iter(found), "")
 
     def clear(self, kinds: Iterable[str]) -> None:
-        """Delete all jobs that would keep creating pods."""
+        """Delete all jobs of these kinds, whose controllers would otherwise keep creating pods."""
         for kind in (KINDS[name] for name in kinds):
             self.plane.api.delete(f"/apis/{kind.api}/namespaces/{self.space}/{kind.plural}")
 
     def run(self) -> None:
-        """Run until stopped."""
+        """Play the JobSet controller and delete long-running jobs that are due, until the context ends."""
         try:
             while not self.stopped.wait(0.3):
                 reconcile(self.plane, self.space)
                 for job in self._lasting:
                     if self._is_done(job):
                         self.delete(job)
-        except Exception as error:  # reported at the end, because a thread's own end would go unnoticed
+        except Exception as error:  # Tests check ``problem``, because an error in a thread would go unnoticed.
             self.problem = repr(error)
 
     def _is_done(self, job: Arrival) -> bool:

@@ -1,4 +1,4 @@
-"""Record every version of every pod of a namespace as the API server showed it, to check their order."""
+"""A record of every version of every pod of a namespace, in the order in which the API server showed them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PodLog:
                         self.versions.setdefault(pod["metadata"]["name"], []).append(pod)
 
     def before_bound(self, name: str) -> Json:
-        """Return the last version of a pod before the one with its node."""
+        """Return the last version of the pod in which it had no node yet."""
         unbound = [pod for pod in self.versions.get(name, []) if not pod["spec"].get("nodeName")]
         return unbound[-1] if unbound else {}
 

@@ -25,7 +25,7 @@ VERBS = "/scheduler/v1/"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One call of a verb."""
+    """One call of a verb by kube-scheduler, with the bodies of the request and of the answer."""
 
     verb: str
     asked: Json
@@ -33,7 +33,7 @@ class Exchange:
 
     @property
     def pod(self) -> str:
-        """Return the name of the pod that it is about."""
+        """Return the name of the pod for which kube-scheduler made the call."""
         return str(self.asked.get("PodName") or self.asked["Pod"]["metadata"]["name"])
 
 
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def recorded(kohort: Kohort, port: int) -> Iterator[Recorder]:
-    """Listen on the original address; the extender was told to listen on ``port``."""
+    """Run the proxy on the extender's original address, and yield its record; the extender listens on ``port``."""
     recorder = Recorder()
     handler = type("Forward", (_Forward,), {"port": port, "recorder": recorder})
     server = _Server((LOOPBACK, urlsplit(kohort.url).port or 0), handler)

@@ -24,7 +24,7 @@ def token(plane: ControlPlane, pod: str, namespace: str = "team", audience: str 
 
 
 def post(port: int, token: str, body: object, job: str = "", namespace: str = "team") -> httpx.Response:
-    """Send one report; bytes are sent unchanged, because JSON has no NaN."""
+    """Send one progress report; a body of bytes is sent unchanged, so that a test can send NaN, which JSON lacks."""
     path = f"/v1/jobs/{namespace}/{job}/progress" if job else "/v1/progress"
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     url = f"http://127.0.0.1:{port}{path}"
@@ -35,10 +35,10 @@ def post(port: int, token: str, body: object, job: str = "", namespace: str = "t
 
 @dataclass(slots=True)
 class Trainee(Background):
-    """Reports ``metric(n)`` of a job's first worker every ``seconds``; n counts the reports.
+    """A thread that reports progress for a job's first worker every ``seconds``; report number n has ``metric(n)``.
 
-    ``saves``: it reports a checkpoint when asked for one. ``answers`` has the statuses, ``asked`` counts the requests
-    for a checkpoint.
+    ``saves``: the thread reports a checkpoint when the service asks for one. ``answers`` has the HTTP statuses, and
+    ``asked`` counts the service's requests for a checkpoint.
     """
 
     plane: ControlPlane
@@ -52,7 +52,7 @@ class Trainee(Background):
     asked: int = 0
 
     def run(self) -> None:
-        """Report until stopped; a replaced pod gets its own token."""
+        """Report until the context ends; get a new token when the worker's pod has been replaced."""
         known, held, sent = "", "", 0
         pod = f"{self.job}-worker-0"
         while not self.stopped.wait(self.seconds):
@@ -62,7 +62,7 @@ class Trainee(Background):
                     known, held = uid, token(self.plane, pod, self.namespace)
                 answer = post(self.port, held, {"metric": self.metric(sent)})
             except (ControlPlaneError, httpx.TransportError):
-                continue  # between two pods, or while the extender starts
+                continue  # The worker may have no pod at this moment, or the extender may be starting.
             self.answers.append(answer.status_code)
             sent += 1
             if answer.status_code == 200 and answer.json().get("checkpoint"):
@@ -73,7 +73,7 @@ class Trainee(Background):
 
 @dataclass(slots=True)
 class Flood(Background):
-    """Sends these bodies with one token as fast as they are answered, and counts the answers."""
+    """A thread that sends progress reports with one token as fast as they are answered, and counts the answers."""
 
     port: int
     token: str
@@ -90,4 +90,4 @@ class Flood(Background):
                 except httpx.TransportError:
                     continue
                 self.answers[status] = self.answers.get(status, 0) + 1
-                time.sleep(0.02)  # leave CPU to the other processes
+                time.sleep(0.02)  # A short pause leaves CPU to the other processes.

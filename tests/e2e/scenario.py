@@ -1,4 +1,4 @@
-"""A scenario of mixed jobs that arrive over time: what each is, and what an observer must see at its end."""
+"""A scenario of jobs of many kinds that arrive over time, described without reference to a cluster."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.controlplane.definitions import COSCHEDULING, VOLCANO
 from tests.e2e.jobsets import JOBSET
 
 Json = dict[str, Any]
-PER_PS = 2  # workers that one ps serves, by their bandwidths
+PER_PS = 2  # A ps has the bandwidth of two workers, so it serves two.
 UTILITIES = (1.0, 5.0, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a kind is handled: its API, its list, where its roles are, its rigid role and its workers' role.
+    """A job kind: its API and plural, the field of the spec with its roles, its rigid role, and its workers' role.
 
-    ``elastic``: its jobs have bounds. ``trains``: they may describe their training. ``lasts``: they do not end by
-    themselves. ``pauses``: they can be suspended. ``remembers``: a policy's memory is stored on their objects.
+    ``elastic``: jobs of the kind have bounds. ``trains``: they may describe their training. ``lasts``: they do not end
+    by themselves. ``pauses``: they can be suspended. ``remembers``: the policy stores its memory on their objects.
     """
 
     api: str
@@ -55,11 +55,11 @@ ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One job: ``least`` to ``most`` workers of ``cores`` each, ``asked`` at first, beside rigid members of one core.
+    """One job of the scenario: ``least`` to ``most`` workers of ``cores`` each, and rigid members of one core.
 
-    ``seconds`` is how long it runs; one that does not end by itself is deleted that long after it ran whole.
-    ``training`` is the description of its training. ``elastic_ps``: a schedule may give it other ps. ``node`` is the
-    only one allowed.
+    Its user asks for ``asked`` workers. The job runs for ``seconds``; if its kind does not end by itself, users delete
+    it that long after it first ran whole. ``training`` describes its training. ``elastic_ps``: a schedule of OASiS may
+    change its number of ps. ``node`` is the only node that its pods may use; "" allows all.
     """
 
     name: str
@@ -78,13 +78,13 @@ class Arrival:
 
     @property
     def rigid(self) -> dict[str, int]:
-        """Return the members beside the workers by role; where ps may change, there are too many at first."""
+        """Return the number of members of each rigid role; a job whose ps may change asks for three ps at first."""
         first = KINDS[self.kind].rigid
         return ({first: 3 if self.elastic_ps else 1} if first else {}) | dict.fromkeys(self.more_roles, 1)
 
     @property
     def members(self) -> int:
-        """Return the size of the gang at its minimum; a schedule leaves at least one ps."""
+        """Return the number of members of the gang's minimum; where a schedule changes the ps, one ps counts."""
         return self.least + (1 if self.elastic_ps else sum(self.rigid.values()))
 
     def list_path(self, namespace: str) -> str:
@@ -98,10 +98,11 @@ class Arrival:
 
 
 def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
-    """Yield so many jobs for three nodes of ten cores: more than fit at once, one heavy and one impossible.
+    """Yield ``count`` jobs for three nodes of ten cores: more than fit at once, with one heavy and one too large job.
 
-    Every second one describes its training, if its kind can (as many chunks as workers, each of one OASiS slot of
-    ``slot_of(seconds)``), and some of these may get other ps. Others have a chief and an evaluator.
+    Every second job describes its training, if its kind can: as many chunks as workers, and each chunk takes one OASiS
+    slot of ``slot_of(seconds)``. A schedule may change the ps of some of these jobs. Some other jobs have a chief and
+    an evaluator.
     """
     chance = random.Random(seed)
     work = f"secondsPerBatch: {slot_of(seconds):g}, workerGigabits: 1, psGigabits: {PER_PS}"
@@ -111,7 +112,7 @@ def arrivals(count: int, seed: int, seconds: float) -> Iterator[Arrival]:
         kind = ORDER[place]
         least, spare = chance.randint(1, 3), chance.choice((0, 2, 4)) if KINDS[kind].elastic else 0
         asked = least + spare // 2
-        # In the second turn the others describe it, and again the first, whose ps may change.
+        # Kinds take turns in describing their training, except the first job of each round, which always does.
         trains = KINDS[kind].trains and (place == 0 or (turn + place) % 2 == 0)
         yield Arrival(
             f"job-{n}", kind, least, asked, least + spare, chance.choice((1, 2)), seconds,

@@ -27,8 +27,9 @@ Middle = Literal["gang", "resize"]
 PARTS: Final[tuple[Part, ...]] = ("extender", "controller", "scheduler")
 MIDDLES: Final[tuple[Middle, ...]] = ("gang", "resize")
 WORKER_CORES: Final = "2"
-PATIENCE: Final = 20.0  # seconds to wait for a critical moment
-READY_LIMIT: Final = 150.0  # seconds: one request of ten meets a fault, and lists on a busy machine time out too
+PATIENCE: Final = 20.0  # The killer waits so many seconds for a critical moment.
+# The extender must be ready within so many seconds, although its requests meet faults and lists time out.
+READY_LIMIT: Final = 150.0
 WRITES = {"create", "patch", "delete"}
 FAULTS: Final = (
     Fault("drop-after", 0.05, WRITES),
@@ -46,10 +47,10 @@ FAULTS: Final = (
 
 @dataclass(slots=True)
 class Arrivals:
-    """Keeps so many unfinished jobs, elastic and rigid, light and heavy, until it is stopped.
+    """A thread that submits random jobs, elastic and rigid, light and heavy, so that ``unfinished`` of them exist.
 
-    Ended jobs are deleted like by a time to live: with hundreds of them, the operator creates pods minutes late.
-    ``ends`` has how they ended according to the operator.
+    It deletes ended jobs, because with hundreds of them the operator creates pods minutes late. ``ends`` has by job
+    name how the job ended according to the operator.
     """
 
     plane: ControlPlane
@@ -63,7 +64,7 @@ class Arrivals:
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start in a thread of its own."""
+        """Start the thread that submits jobs."""
         self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
         self._thread.start()
 
@@ -83,11 +84,11 @@ class Arrivals:
                 self.jobs.append(submit(self.plane, self._job(number)))
                 if self._stop.wait(self.chance.uniform(0.1, 0.6)):
                     return
-        except Exception as error:  # reported by `stop`, because a thread's own end would go unnoticed
+        except Exception as error:  # `stop` raises it, because an error in a thread would go unnoticed.
             self.problem = repr(error)
 
     def _clear(self) -> int:
-        """Delete the jobs that have ended; return how many these are so far."""
+        """Delete the jobs that have ended; return how many jobs have ended since the start."""
         for end, names in by_end(self.plane, self.namespace).items():
             for name in set(names) - self.ends.keys() if end else ():
                 self.ends[name] = end
@@ -110,7 +111,7 @@ class Arrivals:
 
 
 def by_end(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:
-    """Return the jobs' names by how they ended according to the operator, or under "" if they have not."""
+    """Return the names of the jobs that the operator reports as "Succeeded" or "Failed", and of all others under ""."""
     ends: dict[str, list[str]] = {"Succeeded": [], "Failed": [], "": []}
     for job in plane.api.get(TFJOBS.format(namespace=namespace))["items"]:
         told = {c["type"] for c in job.get("status", {}).get("conditions", []) if c["status"] == "True"}
@@ -120,7 +121,7 @@ def by_end(plane: ControlPlane, namespace: str) -> dict[str, list[str]]:
 
 
 class Middles:
-    """Detects from the API server that a gang is half bound, or that a running job lacks workers."""
+    """Detects critical moments: "gang" when a new gang is half bound, "resize" when a running job lacks workers."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane = plane
@@ -128,7 +129,7 @@ class Middles:
         self._whole: set[str] = set()
 
     def now(self) -> set[Middle]:
-        """Return what is going on now."""
+        """Return the critical moments that the API server shows now."""
         jobs = self._plane.api.get(TFJOBS.format(namespace=self._namespace))["items"]
         bound: Counter[str] = Counter()
         for pod in self._plane.api.get(f"/api/v1/namespaces/{self._namespace}/pods")["items"]:
@@ -147,7 +148,7 @@ class Middles:
         return seen
 
     def wait(self, wanted: Middle, seconds: float) -> str:
-        """Wait for it; return what is going on instead (or "") if it does not come."""
+        """Wait for the critical moment and return it; after ``seconds`` return another one that is there now, or ""."""
         deadline = time.monotonic() + seconds
         while wanted not in (seen := self.now()):
             if time.monotonic() > deadline:
@@ -157,7 +158,7 @@ class Middles:
 
 @dataclass(slots=True)
 class Killer:
-    """Kills parts with SIGKILL and restarts them; ``kills`` counts by part and by what was going on."""
+    """Kills Kohort's processes with SIGKILL and restarts them; ``kills`` counts by process and critical moment."""
 
     plane: ControlPlane
     kohort: Kohort
@@ -166,10 +167,11 @@ class Killer:
     ready_seconds: list[float] = field(default_factory=list)
 
     def rage(self, kills: int, rounds: int, chance: random.Random) -> None:
-        """Kill until each part has died so often at each critical moment, which may not occur when awaited.
+        """Kill until each process has died ``kills`` times at each critical moment, or ``rounds`` are over.
 
-        A round kills each part once at each moment that it lacks. Later rounds kill at those moments only, because with
-        a kill every few seconds there is hardly a resize.
+        A round kills each process once for each moment at which it still lacks kills. The first rounds kill even if
+        the moment does not come; later rounds kill only at the moment itself, because with a kill every few seconds
+        there is hardly a resize.
         """
         for number in range(rounds):
             for part, middle in chance.sample(lacking := self.lacking(kills), len(lacking)):
@@ -178,11 +180,11 @@ class Killer:
                 time.sleep(chance.uniform(0.0, 0.5))
 
     def lacking(self, kills: int) -> list[tuple[Part, Middle]]:
-        """Return the parts, and moments, with fewer kills."""
+        """Return each (process, critical moment) that has had fewer than ``kills`` kills."""
         return [(part, middle) for part in PARTS for middle in MIDDLES if self.kills[part, middle] < kills]
 
     def kill(self, part: Part, wanted: Middle) -> None:
-        """Kill once at that moment, or at whatever moment there is after a few seconds."""
+        """Kill and restart the process at that critical moment, or five seconds later if the moment does not come."""
         found = self.middles.wait(wanted, 5)
         assert not (ended := self.ended_by_themselves()), f"ended by themselves: {ended}"
         process = getattr(self.kohort, part)
@@ -197,15 +199,15 @@ class Killer:
         self.kills[part, found] += 1
 
     def ended_by_themselves(self) -> list[str]:
-        """Return the parts that are not running; no fault of the API server is a reason to end."""
+        """Return the processes that have ended without being killed, which no fault of the API server excuses."""
         return [part for part in PARTS if not getattr(self.kohort, part).alive]
 
 
 def view(kohort: Kohort, namespace: str) -> Json:
-    """Return all that REST shows of the ledger, without step numbers and times."""
+    """Return the nodes and the namespace's jobs as REST shows them, without times."""
     jobs = [job["name"] for job in kohort.get("/v1/jobs")["jobs"] if job["namespace"] == namespace]
     details = [kohort.get(f"/v1/jobs/{namespace}/{name}") for name in jobs]
-    # Of a resize before the restart only the cool-down is shown, which is not persistent.
+    # The time of the last resize, which is shown for the cool-down, is not kept over a restart.
     skipped = {"waited_seconds", "scaled_at", "admitted_at"}
     return {
         "jobs": {job["name"]: {key: value for key, value in job.items() if key not in skipped} for job in details},
@@ -214,7 +216,7 @@ def view(kohort: Kohort, namespace: str) -> Json:
 
 
 def differences(one: Json, other: Json, at: str = "") -> list[str]:
-    """Return where two views differ, leaf by leaf."""
+    """Return a message with path and both values for each place at which two views differ."""
     found = []
     for key in sorted(one.keys() | other.keys()):
         left, right = one.get(key), other.get(key)
@@ -226,7 +228,10 @@ def differences(one: Json, other: Json, at: str = "") -> list[str]:
 
 
 def overcommitted(sightings: Iterable[Sighting], cores: Mapping[tuple[str, str], int], capacity: int) -> list[str]:
-    """Return nodes that held more than they have; ``cores`` is by (job, role), of pods that have not ended."""
+    """Return a message for each moment at which a node's unended pods requested more than ``capacity`` cores.
+
+    ``cores`` has the cores of a pod by (job, role).
+    """
     where: dict[str, tuple[str, int]] = {}
     used: Counter[str] = Counter()
     found = []
@@ -242,7 +247,7 @@ def overcommitted(sightings: Iterable[Sighting], cores: Mapping[tuple[str, str],
 
 
 def left_behind(plane: ControlPlane, namespace: str) -> list[str]:
-    """Return the pods of ended jobs that exist and have not ended, so that the operator is not done."""
+    """Return the names of pods that still exist unended although their job has ended; the operator must delete them."""
     standing = set(by_end(plane, namespace)[""])
     items = plane.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
     return [
@@ -260,7 +265,7 @@ def is_whole(observer: ClusterObserver, job: TFJob) -> bool:
 
 
 def knows(kohort: Kohort, namespace: str) -> set[str]:
-    """Return the jobs that Kohort knows."""
+    """Return the names of the namespace's jobs that Kohort's REST lists."""
     try:
         return {job["name"] for job in kohort.get("/v1/jobs")["jobs"] if job["namespace"] == namespace}
     except httpx.HTTPError:

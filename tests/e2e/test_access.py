@@ -45,7 +45,7 @@ def own_address() -> str:
     """Return an address of this machine that the API server's proxy may call, or loopback if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("10.255.255.255", 1))  # nothing is sent
+            probe.connect(("10.255.255.255", 1))  # Connecting a datagram socket sends nothing.
         except OSError:
             return LOOPBACK
         return str(probe.getsockname()[0])
@@ -53,7 +53,7 @@ def own_address() -> str:
 
 @dataclass(slots=True)
 class People:
-    """The listener for people; ``url`` has the name in its certificate."""
+    """A client of Kohort's authenticated REST listener (the component `api`), under the name in its certificate."""
 
     plane: ControlPlane
     kohort: Kohort
@@ -79,7 +79,10 @@ class People:
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield one node of eight cores, and a controller manager, which aggregates our right into ``view``."""
+    """Yield a control plane with one node of eight cores.
+
+    Its controller manager adds Kohort's rights to the cluster role ``view``.
+    """
     shape = NodeShape(count=1, cpu="8")
     workdir = tmp_path_factory.mktemp("access")
     with ControlPlane.start(shape, workdir=workdir, controller_manager=True) as started:
@@ -89,7 +92,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def people(plane: ControlPlane) -> Iterator[People]:
-    """Yield Kohort with the component's rights, a reader by ``view``, a reader by our role, and an admin."""
+    """Yield a running Kohort with jobs of two teams, a reader in each team, and an admin.
+
+    The blue team's reader has the cluster role ``view``, the red team's reader has ``kohort-view``.
+    """
     host, (port,), ca = own_address(), free_ports(1), trustme.CA()
     folder = plane.workdir / "tls"
     folder.mkdir()
@@ -125,7 +131,7 @@ PATHS = ("/v1/jobs", "/v1/queue?expected=true", "/v1/nodes", "/v1/plans", "/v1/d
 
 
 def lets_in(people: People, token: str, status: int = 200) -> None:
-    """Wait until the API server's answer shows the right, or its removal."""
+    """Wait until ``/v1/jobs`` answers a call with this token with this HTTP status."""
     until(lambda: people.ask("/v1/jobs", token).status_code == status, f"answered by {status}")
 
 
@@ -176,7 +182,7 @@ def test_who_has_no_token_or_no_right_is_told_what_is_missing(people: People) ->
 
 
 def kohort_says(people: People, *arguments: str) -> str:
-    """Return the command's output, run as a user of the blue team."""
+    """Run ``kohort jobs`` with these options and the blue team's token; return its output."""
     file = people.plane.workdir / "blue-token"
     file.write_text(people.token(BLUE))
     command = [sys.executable, "-m", "extender", "jobs", "-o", "wide", "--token-file", str(file), *arguments]
@@ -193,7 +199,7 @@ def test_the_command_line_brings_the_token(people: People) -> None:
 
 
 def serve_through_a_service(people: People) -> None:
-    """Create the component's Service with a pod that has our address, as the API server calls pods only."""
+    """Create the component's Service with a pod at this machine's address, because the API server calls only pods."""
     meta = {"name": "kohort", "namespace": SYSTEM}
     people.plane.apply(
         {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": RESTRICTED | {"schedulerName": "nobody"}}
@@ -272,7 +278,7 @@ subjects: [{kind: User, name: bob, apiGroup: rbac.authorization.k8s.io}]
 
 
 def stand_on_a_node(people: People, port: int) -> None:
-    """Create the Deployment's pods on a node with a kubelet at that port; the leader is the middle one."""
+    """Create three pods of Kohort's Deployment on a node whose kubelet has that port; the second one is the leader."""
     plane, node = people.plane, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "theirs"}}
     address = {"type": "InternalIP", "address": LOOPBACK}
     plane.api.create("/api/v1/nodes", node)
@@ -290,7 +296,7 @@ def stand_on_a_node(people: People, port: int) -> None:
 
 
 def asks(people: People, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``kohort`` with a kubeconfig of a client certificate, so that there is no token to send."""
+    """Run ``kohort`` with a kubeconfig that has the user's client certificate and no token."""
     kubeconfig = people.plane.layout.pki.user_kubeconfig(people.plane.url, user)
     command = [sys.executable, "-m", "extender", *arguments, "--kubeconfig", str(kubeconfig)]
     return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
@@ -305,7 +311,7 @@ def test_as_installed_a_kubeconfig_and_the_right_to_forward_ports_are_enough(peo
         people.plane.apply(RIGHTS)
         told = ""
 
-        def said(user: str, what: str) -> bool:  # the API server reads rights through a cache
+        def said(user: str, what: str) -> bool:  # The API server caches rights, so the answer may change later.
             nonlocal told
             found = asks(people, user, "queue", "-o", "json")
             told = found.stdout + found.stderr

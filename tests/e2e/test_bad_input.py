@@ -26,8 +26,9 @@ BAD = "bad"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield a control plane without controller manager, whose garbage collector would delete pods with a made-up
-    owner.
+    """Yield a control plane without controller manager.
+
+    The garbage collector of a controller manager would delete pods whose owner does not exist.
     """
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("badinput")) as started:
         for name in (BAD, "good"):
@@ -37,7 +38,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    started = start_kohort(plane, {"gate": "never"})  # the condition of a gated pod is not written by us
+    started = start_kohort(plane, {"gate": "never"})  # The condition of a gated pod would not show Kohort's refusal.
     yield started
     started.stop()
 
@@ -59,13 +60,13 @@ def tidied(plane: ControlPlane) -> Iterator[None]:
     for space, stay in ((BAD, set[str]()), ("good", {"runs", *members})):
         for path in (TFJOBS.format(namespace=space), f"/api/v1/namespaces/{space}/pods"):
             for name in {item["metadata"]["name"] for item in plane.api.get(path)["items"]} - stay:
-                with suppress(ControlPlaneError):  # the pod is gone meanwhile
+                with suppress(ControlPlaneError):  # The pod may be gone by now.
                     plane.api.delete(f"{path}/{name}?gracePeriodSeconds=0")
 
 
 @dataclass(slots=True)
 class Faults:
-    """The outcomes of the bad jobs."""
+    """Which bad jobs the API server has taken, and the names of those that it has refused."""
 
     taken: list[BadJob] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -82,7 +83,7 @@ def submit(plane: ControlPlane, jobs: list[BadJob], faults: Faults) -> None:
 
 
 def missing(job: BadJob, told: tuple[str, str]) -> str:
-    """Return the texts that the explanation should have and has not."""
+    """Return a message if the reason differs from the expected one or an expected text is missing, else ""."""
     reason, detail = told
     if reason != job.reason:
         return f"{job.name}: {reason or 'nothing'} instead of {job.reason}: {detail}"
@@ -104,7 +105,7 @@ def await_explained(kohort: Kohort, jobs: list[BadJob]) -> None:
 
 
 def assert_unharmed(plane: ControlPlane, kohort: Kohort) -> None:
-    """Check that both processes live, and that kube-scheduler only got answers with status 200."""
+    """Check that both processes live without a traceback, no call of kube-scheduler failed, and the good job runs."""
     assert kohort.extender.alive
     assert kohort.controller.alive
     assert "with extender at URL" not in kohort.scheduler.log.read_text()
@@ -152,16 +153,16 @@ def test_a_hundred_malformed_jobs_are_refused_by_name_and_disturb_nobody(
 
 
 def refusing(plane: ControlPlane) -> set[str]:
-    """Return the jobs with a pod that shows why it is not scheduled."""
+    """Return the names of the bad jobs with a pod whose condition calls the job malformed."""
     return {pod["metadata"]["labels"][JOB_LABEL] for pod in pods(plane, BAD) if Reason.INVALID.text in refusal(pod)}
 
 
 def refusals(plane: ControlPlane) -> dict[str, str]:
-    """Return the text in each refused pod's condition."""
+    """Return by pod name kube-scheduler's message in each refused pod's condition PodScheduled."""
     return {pod["metadata"]["name"]: text for pod in pods(plane, BAD) if (text := refusal(pod))}
 
 
-# -- pods ----------------------------------------------------------------------------------------
+# -- In the tests below, pods are malformed or forged. -------------------------------------------
 
 
 def owned(kind: str, name: str, uid: str, version: str = "kubeflow.org/v1") -> Json:
@@ -189,7 +190,7 @@ def forged(uid: str) -> list[Json]:
     return [
         pod(BAD, "of-a-replicaset", owned("ReplicaSet", "web", uid, "apps/v1")),
         pod(BAD, "of-another-group", owned("TFJob", "runs", uid, "example.com/v1")),
-        pod(BAD, "runs-worker-0", runs),  # the owner is in another namespace
+        pod(BAD, "runs-worker-0", runs),  # The named owner is in another namespace.
         pod(BAD, "nobody-worker-0", nobody),
         pod("good", "a-wrong-name", runs, index="7"),
         pod("good", "runs-worker-x", runs, index="x"),
@@ -259,7 +260,7 @@ def test_the_server_itself_refuses_pods_with_wrong_quantities(plane: ControlPlan
         plane.api.create(f"/api/v1/namespaces/{BAD}/pods", json.loads(json.dumps(body)))
 
 
-# The last test, because the operator may need a while to recover from what it cannot parse.
+# This test is the last, because the operator needs a while to recover from objects that it cannot parse.
 @pytest.mark.full
 def test_jobs_that_would_drown_the_operator_are_refused_too(plane: ControlPlane, kohort: Kohort, good: Json) -> None:
     jobs, faults = [job for job in bad_jobs() if job.heavy], Faults()

@@ -16,6 +16,7 @@ SMALL = {
     "burst": "--nodes 5 --gangs 6 --seconds 3 --rooms 2",
     "decisions": "--nodes 20",
     "gang_throughput": "--nodes 5 --gangs 3 --commit all first",
+    "preemption": "--preemptions 1",
     "rebuild": "--nodes 20",
     "simulator": "--nodes 4",
     "verbs": "--nodes 5 --pods 20",
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def report(name: str, written: Path) -> dict[str, dict[str, float]]:
-    """Return medians and ratios of one round."""
+    """Run one round of the benchmark at its smallest size; return its medians and ratios by name."""
     options = [*SMALL[name].split(), "--rounds", "1", "--json", str(written)]
     command = [sys.executable, "-m", f"benchmarks.{name}", *options]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,6 +1,7 @@
-"""Tests of a gang between plan and bindings without other room: its plan is dropped in time, with a reason.
+"""Tests of a planned gang that loses a node, a member or its room: its plan is given up in time, with a reason.
 
-With other room, and for failing bindings: test_recovery.py; for a quota: test_promises.py.
+Here no other nodes have room for the gang. test_recovery.py has the same events with other room and tests of failing
+bindings; test_promises.py has quotas.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> TFJob:
-    """Return a gang that needs all three nodes; its workers are held in bind, as its ps may not start yet."""
+    """Return a gang that needs all three nodes; its workers are held in bind, because its ps is held by a gate."""
     job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")
     until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier")
     return job
 
 
 def said(kohort: Kohort, job: TFJob) -> set[str]:
-    """Return the reasons in the journal for which plans of the job were dropped."""
+    """Return the reasons for which plans of the job were given up, from ``/v1/decisions``."""
     told = kohort.get("/v1/decisions")["decisions"]
     mine = (d for d in told if (d["job"] or {}).get("namespace") == job.namespace and d["action"] == "Released")
     return {d["reason"] for d in mine}
@@ -83,7 +84,7 @@ def deleted(plane: ControlPlane, job: TFJob) -> Iterator[None]:
 
 @contextmanager
 def without_a_member(plane: ControlPlane, job: TFJob) -> Iterator[None]:
-    """Delete a held worker, which no operator recreates."""
+    """Stop the operator and delete a worker that is held in bind, so that nothing recreates the worker."""
     with no_operator(plane):
         plane.api.delete(f"/api/v1/namespaces/{job.namespace}/pods/{job.name}-worker-1")
         yield
@@ -99,7 +100,7 @@ def stolen(plane: ControlPlane, job: TFJob) -> Iterator[None]:
 
 
 Mishap = Callable[[ControlPlane, TFJob], AbstractContextManager[None]]
-# By event: why the plan is dropped, and why the job then waits.
+# By event: the event, the reason for which the plan is given up, and the reason for which the job then waits.
 MISHAPS: dict[str, tuple[Mishap, str, str]] = {
     "its node is cordoned": (cordoned, "PlannedNodeNotOffered", "NodesClosed"),
     "its node is deleted": (deleted, "PlannedNodeNotOffered", "GangExceedsCluster"),
@@ -128,7 +129,7 @@ def test_the_plan_is_given_up_at_once_and_said_why(
 def test_a_job_deleted_in_mid_scale_is_let_go_and_both_sides_are_told(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """The deleted job waits for a light one that shrinks."""
+    """The heavy job is deleted while a light job shrinks for it; the light job grows back."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29), stop_seconds=3)
     until(lambda: len(nodes_of(plane, space, light.name)) == 30, "the light job bound")
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))

@@ -1,4 +1,4 @@
-"""Tests of what users set and are told: a single bound, edits of a running job, Events."""
+"""Tests of bounds that users set, of their edits of a running job, and of the Events that they get."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def told(plane: ControlPlane, job: TFJob) -> set[str]:
-    """Return the Events about edits of the job."""
+    """Return the notes of the Events about edits of the job."""
     events = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{job.namespace}/events")["items"]
     return {e["note"] for e in events if (e["regarding"]["name"], e["reason"]) == (job.name, "Edited")}
 
 
 def has(kohort: Kohort, observer: ClusterObserver, job: TFJob, workers: int) -> bool:
-    """Tell whether so many workers are bound, given and asked for, also according to Kohort.
+    """Tell whether bound workers, Kohort's target and the object's replicas are all equal to ``workers``.
 
-    Otherwise the next edit might not look like one.
+    Only then does Kohort recognise the next edit of the replicas as an edit.
     """
     view = job_view(kohort, job)
     return len(observer.bound_now(job.name, "worker")) == view.get("workers") == view.get("replicas") == workers
@@ -80,26 +80,26 @@ def test_a_job_that_asks_for_fewer_workers_than_its_minimum_is_given_them(
 def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """Fewer workers count for the cool-down.
+    """A user's lower number of workers and lower maximum are respected.
 
-    A lower maximum counts too; a higher number of workers is set back, because growth is the policy's.
+    A higher number of workers is set back, because only the policy grows a job.
     """
-    # small enough to run beside the other tests' jobs
+    # The job is small enough to run beside the other tests' jobs.
     job = TFJob(space, "train", workers=2, least=1, most=6, worker_cpu="100m", ps_cpu="100m")
     with ClusterObserver(plane, space) as observer:
         submit(plane, job)
         until(lambda: has(kohort, observer, job, 6), "grown to its maximum")
 
         edit_replicas(plane, job, 5)
-        until(lambda: "somebody has changed workers from 6 to 5: respected" in told(plane, job), "an Event")
+        until(lambda: "somebody has changed workers from 6 to 5: the change stays" in told(plane, job), "an Event")
         until(lambda: observer.deleted("train", "worker") == 1, "one worker gone")
 
         plane.api.patch(job.path, {"metadata": {"annotations": {MAX_WORKERS: "4"}}})
-        until(lambda: "somebody has changed max-workers from 6 to 4: respected" in told(plane, job), "an Event")
+        until(lambda: "somebody has changed max-workers from 6 to 4: the change stays" in told(plane, job), "an Event")
         until(lambda: has(kohort, observer, job, 4), "at its new maximum")
 
         edit_replicas(plane, job, 5)
-        set_back = "somebody has changed workers from 4 to 5: set back, since only the policy adds workers"
+        set_back = "somebody has changed workers from 4 to 5: it is set back, since only the policy adds workers"
         until(lambda: set_back in told(plane, job), "an Event")
         until(lambda: has(kohort, observer, job, 4), "set back")
         assert observer.deleted("train", "ps") == 0
@@ -108,7 +108,7 @@ def test_what_a_person_sets_on_a_running_job_is_respected_or_set_back_and_told(
 def test_the_room_of_a_ps_that_a_person_takes_out_is_the_next_jobs(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """The operator deletes the pod, and its room is free."""
+    """A user lowers the number of ps; the operator deletes one ps, and the next job gets its room."""
     first = TFJob(space, "first", ps=3, workers=1, ps_cpu="8", worker_cpu="100m")
     second = TFJob(space, "second", ps=1, workers=1, ps_cpu="8", worker_cpu="100m")
     with ClusterObserver(plane, space) as observer:

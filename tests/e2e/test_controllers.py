@@ -28,12 +28,13 @@ PATHS = {
     WorkloadKind.STATEFULSET: "/apis/apps/v1/namespaces/{}/statefulsets",
     WorkloadKind.DEPLOYMENT: "/apis/apps/v1/namespaces/{}/deployments",
 }
-BACK_OFF = 60  # seconds within which a failed index gets a successor
+BACK_OFF = 60  # The Job controller recreates the pod of a failed index within so many seconds.
 
 
 class Seen(NamedTuple):
-    """``active``: of pods, their indices or, for a Deployment, costs; ``over``: complete indices; whether it has
-    ended.
+    """The state of the job under test: the indices of its active and complete pods, and whether the job has ended.
+
+    A Deployment's pods have no index; ``active`` then has their deletion costs.
     """
 
     active: tuple[int, ...]
@@ -42,7 +43,7 @@ class Seen(NamedTuple):
 
 
 class Imagined:
-    """The simulated controllers."""
+    """A job of the kind under the simulator's controllers, with the actions of the tests."""
 
     def __init__(self, kind: WorkloadKind) -> None:
         self.kind = kind
@@ -81,7 +82,7 @@ class Imagined:
 
 
 class Real:
-    """kube-controller-manager."""
+    """The same job under the real kube-controller-manager, with the same actions."""
 
     def __init__(self, plane: ControlPlane, space: str, kind: WorkloadKind) -> None:
         self.kind, self.api = kind, plane.api

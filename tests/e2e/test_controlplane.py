@@ -1,4 +1,4 @@
-"""Tests of the kit itself, on which all other end-to-end tests rely."""
+"""Tests of the control plane that all other end-to-end tests start."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pod(namespace: str, name: str, *, scheduler: str = "default-scheduler", **an
 
 
 def job(namespace: str, kind: str, **roles: int) -> Json:
-    """Return a job named ``job`` of so many replicas a role."""
+    """Return a job of the kind named ``job``, with the given number of replicas of each role."""
     framework = {"TFJob": ("tf", "tensorflow"), "PyTorchJob": ("pytorch", "pytorch"), "MPIJob": ("mpi", "mpi")}
     field, container_name = framework[kind]
     container = {
@@ -84,7 +84,7 @@ def test_the_server_says_which_release_it_is(control_plane: ControlPlane) -> Non
 def test_a_bound_pod_runs_its_seconds_and_succeeds(control_plane: ControlPlane, namespace: str) -> None:
     control_plane.apply(pod(namespace, "short", run_seconds="2"), pod(namespace, "endless"))
     eventually(lambda: phases(control_plane, namespace), {"short": "Running", "endless": "Running"})
-    # A change of the pod must not restart its timer.
+    # A change of the pod must not restart the timer that ends it.
     control_plane.kubectl("label", "pod", "short", "-n", namespace, "touched=yes")
     eventually(lambda: phases(control_plane, namespace)["short"], "Succeeded")
     status = control_plane.api.get(f"/api/v1/namespaces/{namespace}/pods/short")["status"]
@@ -160,7 +160,7 @@ def test_a_mutating_admission_policy_adds_a_gate(control_plane: ControlPlane, na
         return [gate["name"] for gate in created["spec"].get("schedulingGates", [])]
 
     try:
-        eventually(gates, ["kohort.dev/admission"])  # a policy takes a moment to be in force
+        eventually(gates, ["kohort.dev/admission"])  # An admission policy is in force only after a moment.
         untouched = control_plane.api.create(dry_run, pod(namespace, "plain"))
         assert "schedulingGates" not in untouched["spec"]
     finally:

@@ -1,4 +1,4 @@
-"""Tests that a job that cannot be suspended is moved by evictions, so that PodDisruptionBudgets are respected."""
+"""Tests that a job that cannot be suspended migrates by evictions, which PodDisruptionBudgets can forbid."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[
 
 @dataclass(slots=True)
 class Notes(Background):
-    """Reports ``metric(n)`` by the annotation of the object at ``path``, every 1.5 s."""
+    """A thread that reports progress on the object at ``path`` every 1.5 s; report number n has ``metric(n)``."""
 
     plane: ControlPlane
     path: str
     metric: Callable[[int], float]
 
     def run(self) -> None:
-        """Report until stopped; a failed write is made up for by the next one."""
+        """Write reports until the context ends; ignore failed writes, because the next report replaces them."""
         sent = 0
         while not self.stopped.wait(1.5):
             text = f'{{"metric": {self.metric(sent)}, "time": {time.time()}}}'
@@ -86,7 +86,7 @@ def budget(name: str) -> Json:
 
 
 def members(plane: ControlPlane, space: str, name: str) -> dict[str, str]:
-    """Return UID and node of its running pods that stay."""
+    """Return a mapping from UID to node for the job's running pods that are not terminating."""
     found = (pod for pod in pods(plane, space) if pod["metadata"]["name"].startswith(f"{name}-"))
     return {
         pod["metadata"]["uid"]: pod["spec"].get("nodeName", "")
@@ -96,7 +96,7 @@ def members(plane: ControlPlane, space: str, name: str) -> dict[str, str]:
 
 
 def start(plane: ControlPlane, space: str, name: str) -> TFJob:
-    """Start a ps and a worker on the next node in turn."""
+    """Submit a job of a ps and a worker, and wait until both run; nodes fill in their order."""
     job = submit(plane, TFJob(space, name, workers=1))
     until(lambda: len(members(plane, space, name)) == 2, f"{name} running")
     return job
@@ -112,9 +112,9 @@ def refused_evictions(kohort: Kohort) -> float:
 def test_a_budget_that_forbids_it_keeps_every_member_and_without_it_the_move_goes_on(
     live_plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """A converged StatefulSet should move.
+    """SpeCon wants to move a converged StatefulSet from a node that it shares with an improving job to an empty node.
 
-    It shares a node with a job that grows, and the third node is empty.
+    Kohort's evictions are refused until the test deletes the PodDisruptionBudget.
     """
     plane = live_plane
     moving = f"{SETS.format(space)}/{NAME}"

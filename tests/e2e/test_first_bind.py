@@ -149,11 +149,11 @@ def test_a_gang_behind_the_gate_is_bound_when_the_gate_has_gone(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
     """A gated pod cannot be bound, so no binding is sent before every member has lost its gate."""
-    whole: Json = {"worker_cpu": str(CORES), "ps_cpu": str(CORES)}
+    whole = str(CORES)
     with ConditionObserver(plane, space) as watch:
-        holder = submit(plane, TFJob(space, "holder", workers=2, **whole))
+        holder = submit(plane, TFJob(space, "holder", workers=2, worker_cpu=whole, ps_cpu=whole))
         until(lambda: len(watch.bound_now(holder.name)) == 3, "every node full")
-        submit(plane, TFJob(space, "earlier", workers=1, **whole))
+        submit(plane, TFJob(space, "earlier", workers=1, worker_cpu=whole, ps_cpu=whole))
         wait_gated(plane, space)
         job = submit(plane, TFJob(space, "gang", workers=8))
         until(lambda: sum(map(is_gated, pods(plane, space, job.name))) == 9, "all gated")

@@ -1,6 +1,6 @@
-"""Tests of each imitated behaviour, run on the embedded cluster and on the real kube-scheduler 1.37.
+"""Tests that the laboratory's imitation of API server and kube-scheduler behaves as the real ones of version 1.37.
 
-A row that only one side shows is a false imitation.
+Each test runs on both; a behaviour that only one of them shows is an error in the imitation.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from tests.e2e.imitation import (
 
 pytestmark = pytest.mark.full
 
-REST = 0.5  # seconds without a call after which the patch of the pod's own condition has had its effect
-QUIET = 2.5  # seconds without a call that count as quiet: longer than the first two back-offs with their flushes
+REST = 0.5  # After so many seconds without a call, kube-scheduler's own patch of the pod causes no further try.
+# After so many seconds without a call no try follows, because kube-scheduler's first two back-offs are shorter.
+QUIET = 2.5
 Behaviour = Callable[[ImitatedSide], None]
 
 
@@ -52,10 +53,10 @@ def side(both: ImitatedSide) -> Iterator[ImitatedSide]:
 
 
 def refused(side: ImitatedSide, name: str = "refused") -> int:
-    """Get a pod refused and wait until it is not tried any more; return the number of tries so far.
+    """Let the stub refuse a new pod, wait until kube-scheduler stops trying it, and return the number of tries.
 
-    There are at least two tries, because the patch of its own condition wakes it; a busy machine may add more by late
-    events.
+    There are at least two tries, because kube-scheduler's own patch of the pod's condition makes it try again; late
+    events on a busy machine may add more.
     """
     side.stub.filters[name] = refuse
     side.create(name)
@@ -65,7 +66,7 @@ def refused(side: ImitatedSide, name: str = "refused") -> int:
 
 
 def slowly(side: ImitatedSide, *, before: float = 0.0, after: float = 0.0) -> Callable[[Json], str]:
-    """Bind as asked, but wait so many seconds before or after it."""
+    """Return an answer for bind calls that makes the binding, and waits some seconds before and after it."""
 
     def bind(args: Json) -> str:
         time.sleep(before)
@@ -86,14 +87,14 @@ def intervals(side: ImitatedSide, pod: str, verb: str) -> list[float]:
 
 
 def backs_off(side: ImitatedSide, pod: str, verb: str) -> None:
-    """Check back-offs of 1 s and then 2 s, each until the next flush, which comes every second."""
+    """Check that kube-scheduler retries the pod after back-offs of 1 s and 2 s; its queue adds up to a second."""
     eventually(lambda: len(side.stub.of(pod, verb)) >= 3, True)
     first, second = intervals(side, pod, verb)[:2]
     assert 0.9 <= first <= 2.6, first
     assert 1.9 <= second <= 3.6, second
 
 
-# -- refusal by the extender ---------------------------------------------------------------------
+# -- In the cases below, the extender refuses a pod. ---------------------------------------------
 
 
 def constant_refusal_is_asked_twice_then_quiet(side: ImitatedSide) -> None:
@@ -125,7 +126,7 @@ def varying_refusal_spins(side: ImitatedSide) -> None:
 
 def annotation_wakes_a_refused_pod_once(side: ImitatedSide) -> None:
     before = refused(side)
-    time.sleep(1)  # the same refusal at another time must not change the pod's condition
+    time.sleep(1)  # The same refusal a second later must not change the pod's condition.
     side.annotate("refused", "wake")
     eventually(lambda: len(side.stub.of("refused")), before + 1, limit=2)
     time.sleep(QUIET)
@@ -174,7 +175,7 @@ def keys_are_read_in_any_case(side: ImitatedSide) -> None:
     eventually(lambda: side.node_of("lower"), "node-1")
 
 
-# -- errors --------------------------------------------------------------------------------------
+# -- In the cases below, a call of the extender ends with an error. ------------------------------
 
 
 def filter_error_backs_off_and_nothing_wakes_it(side: ImitatedSide) -> None:
@@ -218,7 +219,7 @@ def a_bind_error_wakes_refused_pods(side: ImitatedSide) -> None:
     eventually(lambda: len(side.stub.of("refused")) > before, True, limit=3)
 
 
-# -- gates and nominations -----------------------------------------------------------------------
+# -- The cases below are about scheduling gates and nominations. ---------------------------------
 
 
 def gated_pod_costs_no_call_and_ungated_is_asked_at_once(side: ImitatedSide) -> None:
@@ -287,7 +288,7 @@ def a_nomination_that_ends_wakes_whom_it_held_off(side: ImitatedSide) -> None:
     eventually(lambda: side.node_of("rival"), "node-1")
 
 
-# -- one node, several nodes ---------------------------------------------------------------------
+# -- In the cases below, the answer to filter has one node or several. ---------------------------
 
 
 def one_node_in_the_answer_skips_prioritize(side: ImitatedSide) -> None:
@@ -315,7 +316,7 @@ def what_plugins_refuse_is_not_offered_and_only_room_wakes_it(side: ImitatedSide
     assert [call.nodes for call in side.stub.of("big")] == [("node-1",)]
 
 
-# -- bind ----------------------------------------------------------------------------------------
+# -- The cases below are about bind calls. -------------------------------------------------------
 
 
 def binds_do_not_hold_up_the_loop(side: ImitatedSide) -> None:
@@ -410,7 +411,7 @@ def test_scheduler(side: ImitatedSide, behaviour: Behaviour) -> None:
     behaviour(side)
 
 
-# -- the API server ------------------------------------------------------------------------------
+# -- The cases below are about what the API server does with bindings and patches. ---------------
 
 
 def told(answer: Any) -> tuple[int, str]:
@@ -508,7 +509,7 @@ def a_paged_list_is_one_consistent_read(side: ImitatedSide) -> None:
 
 
 def a_watch_resumes_and_ends_with_a_bookmark(side: ImitatedSide) -> None:
-    """The real API server sends no bookmark without an event (cacher.go)."""
+    """The second change comes late, because the real API server sends no bookmark without an event (cacher.go)."""
     version = side.create("watched", scheduler="nobody")["metadata"]["resourceVersion"]
     side.annotate("watched", "changed")
     threading.Timer(1, side.annotate, ("watched", "changed again")).start()

@@ -44,7 +44,7 @@ images: [{{name: kohort, newTag: next}}]
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     workdir = tmp_path_factory.mktemp("install")
     with ControlPlane.start(NodeShape(count=4, cpu="8"), workdir=workdir, controller_manager=True) as started:
-        started.start_scheduler()  # the cluster's own scheduler, which places Kohort's pods
+        started.start_scheduler()  # The cluster's own scheduler places Kohort's pods.
         started.kubectl("create", "namespace", TEAM)
         until(lambda: started.kubectl("-n", TEAM, "get", "configmaps", "-o", "name"), "the namespace whole")
         yield started
@@ -52,7 +52,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(autouse=True)
 def left_clean(plane: ControlPlane) -> Iterator[None]:
-    """Remove what a failed test leaves, because the next test may be a retry."""
+    """Remove the objects and processes that a failed test leaves, because the next test may be a retry."""
     yield
     for process in [one for one in plane.processes.values() if one.name.startswith(("kohort-", "next-"))]:
         process.stop()
@@ -67,7 +67,7 @@ def rolled_out(plane: ControlPlane) -> str:
 
 
 def uninstall(plane: ControlPlane, folder: Path, commands: Path) -> str:
-    """Run the script; it must succeed."""
+    """Run `uninstall.sh`, which must succeed, and return its output."""
     done = try_uninstall(plane, folder, commands)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -76,7 +76,7 @@ def uninstall(plane: ControlPlane, folder: Path, commands: Path) -> str:
 def try_uninstall(
     plane: ControlPlane, folder: Path, commands: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the script as an administrator would, with the kit's kubectl."""
+    """Run `uninstall.sh` as the cluster's admin with kubectl on PATH; return the finished process."""
     commands.mkdir(exist_ok=True)
     kubectl = commands / "kubectl"
     kubectl.unlink(missing_ok=True)
@@ -88,7 +88,7 @@ def try_uninstall(
 
 
 def changes(before: dict[Name, str], after: dict[Name, str]) -> dict[Name, str]:
-    """Return what was added, removed or changed."""
+    """Return for each object that differs between two inventories whether it was added, removed or changed."""
     names = before.keys() | after.keys()
     return {n: "added" if n not in before else "removed" if n not in after else "changed" for n in names
             if before.get(n) != after.get(n)}  # fmt: skip
@@ -106,7 +106,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
     waits = submit(plane, TFJob(TEAM, "waits", workers=3, worker_cpu="4"))
     create_pod(plane, TEAM, lone_pod("waits-too", cpu="3"))
     until(lambda: sum(map(is_gated, pods(plane, TEAM))) == 5, "gated")
-    # as after an interrupted release
+    # The job is now as after an interrupted release.
     plane.api.patch(waits.path, {"metadata": {"annotations": {"kohort.dev/released": "true"}}})
     plane.api.patch(waits.path, {"spec": {"runPolicy": {"suspend": True}}})
     kohort.stop()
@@ -131,7 +131,7 @@ def test_installed_used_and_removed_it_leaves_the_cluster_as_it_was(plane: Contr
 
 @pytest.mark.full
 def test_an_upgrade_leaves_no_gated_pod_behind_and_what_runs_alone(plane: ControlPlane, tmp_path: Path) -> None:
-    """Old processes end, and new ones find what waits."""
+    """The new processes bind the pods that waited under the old ones, and those created in between."""
     before = settled(plane)
     plane.kubectl("apply", "-k", str(BASE))
     rolled_out(plane)
@@ -185,7 +185,7 @@ def tells_why(plane: ControlPlane, job: TFJob) -> None:
 
 
 def warnings(plane: ControlPlane, *arguments: str) -> list[str]:
-    """Return the API server's warnings, those of the restricted pod security standard included."""
+    """Run kubectl, and return the API server's warnings, for example on the restricted pod security standard."""
     command = [str(plane.layout.binaries["kubectl"]), f"--kubeconfig={plane.admin_kubeconfig}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -209,7 +209,7 @@ def test_every_overlay_is_taken_starts_and_goes(plane: ControlPlane, everything:
     before = settled(plane)
     assert warnings(plane, "apply", "-k", str(folder)) == []
     wanted = 1 if name.endswith("development") else 2
-    # The pods themselves, so they were admitted under the namespace's `restricted` standard.
+    # Wait for the pods, not only the Deployment, because the namespace's `restricted` standard could refuse pods.
     until(lambda: len(running(plane)) == wanted, "all of its pods")
     plane.kubectl("delete", "-k", str(folder))
     until(lambda: not changes(before, inventory(plane)), "the cluster as it was")

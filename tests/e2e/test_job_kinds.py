@@ -14,7 +14,7 @@ from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.waiting import never, until
 
 OF_THE_OPERATOR = [name for name, kind in KINDS.items() if kind.operator]
-RIVAL = 3  # members of one core
+RIVAL = 3  # The heavier job has so many members of one core each.
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_a_gang_that_does_not_fit_whole_gets_nothing(
 def test_it_is_resized_with_the_operator_restarted_in_the_middle(
     plane: ControlPlane, kohort: Kohort, space: str, name: str
 ) -> None:
-    """The operator is killed during the shrink and the growth."""
+    """The operator is killed once while the job shrinks and once while it grows back."""
     kind, operator = KINDS[name], plane.processes["training-operator"]
 
     def restart() -> None:

@@ -1,6 +1,6 @@
-"""Tests that Kohort uses the same server, route and identity as kubectl, or that both refuse.
+"""Tests that Kohort calls the same API server as kubectl, by the same proxy and with the same identity, or both refuse.
 
-Both run with the same files, environment and options, and servers and proxies record their clients.
+Both commands run with the same files, environment and options; servers and proxies record the requests.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def asking(servers: World, kubectl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asking:
-    """Return a function that asks each case in a folder of its own."""
+    """Return a function that runs kubectl and kohort for a case, in a new folder each time."""
     folders = (tmp_path / f"{number}" for number in range(1000))
     return lambda case: ask(case, servers, kubectl, next(folders), monkeypatch)
 
 
 def differences(cases: dict[str, tuple[Case, str]], asking: Asking) -> list[str]:
-    """Return where kubectl differs from the case, and where Kohort differs from kubectl."""
+    """Return a message for each case in which kubectl calls another server than expected, or Kohort differs from it."""
     found = []
     for name, (case, server) in cases.items():
         pair = asking(case)
@@ -77,7 +77,7 @@ def test_why_nobody_was_asked_is_told(servers: World, asking: Asking, name: str)
 
 
 def test_a_write_goes_as_whom_kubectl_writes(servers: World, asking: Asking) -> None:
-    """A kubeconfig has `as` beside an administrator's certificate, and --as wins."""
+    """Both impersonate the user from `as` in the kubeconfig, or from --as, which takes precedence."""
     cases = by_hand(servers)
     for name, acts_as in (("as in the file", "nobody-special"), ("--as is stronger", "bob")):
         asked = asking(cases[name][0]).kohort.asked

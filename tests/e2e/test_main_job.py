@@ -1,4 +1,4 @@
-"""Tests of the main job: a gang bound whole, shrunk for a heavier one, and grown back."""
+"""Tests that a gang is bound whole, gives workers to a heavier job, and grows back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield a control plane with three empty nodes of KOD2's shape."""
+    """Yield a control plane with three empty nodes of ten cores, as in KOD2's experiments."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("mainjob"), controller_manager=True) as started:
         started.start_scheduler()
         yield started
@@ -51,7 +51,7 @@ def workers_of(plane: ControlPlane, job: TFJob) -> int:
 
 @pytest.mark.full
 def test_pods_that_a_finished_job_keeps_are_shown_as_room_held(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """With cleanPodPolicy None, the ps runs on after success."""
+    """With cleanPodPolicy None, the ps runs on after the job has succeeded, and REST names it and the policy."""
     job = TFJob(space, "keeps", workers=1, ps_cpu="2", clean="None")
     with Trainer(plane, space, seconds=1):
         submit(plane, job)
@@ -91,7 +91,7 @@ def test_a_heavier_job_takes_room_and_gives_it_back(plane: ControlPlane, kohort:
 
 @pytest.mark.full
 def test_one_node_takes_the_whole_gang_on_mixed_nodes(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """Nodes have 20, 6 and 6 cores, and two cordoned ones have 10."""
+    """The usable nodes have 20, 10, 6 and 6 cores; each of three gangs of different size gets one node for itself."""
     plane.kubectl("cordon", "node-1", "node-2")
     added = [*plane.add_nodes(NodeShape(count=1, cpu="20"), "big"), *plane.add_nodes(NodeShape(2, "6"), "small")]
     try:

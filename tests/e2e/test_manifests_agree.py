@@ -21,7 +21,7 @@ def kubectl() -> Path:
 
 
 def read(kubectl: Path, folder: Path, content: bytes) -> subprocess.CompletedProcess[str]:
-    """Run kubectl, without any server, to label the objects of the file and to print them as JSON."""
+    """Let kubectl read the file without any API server; its output has the file's objects as JSON."""
     (folder / "job.yaml").write_bytes(content)
     command = [str(kubectl), "label", "--local", "-f", "job.yaml", "read=yes", "-o", "json"]
     environ = {"KUBECONFIG": str(folder / "none"), "HOME": str(folder)}

@@ -1,4 +1,4 @@
-"""Tests of answer modes, gate modes and nominations on the real kube-scheduler."""
+"""Tests of the settings `answer`, `gate` and `nominate_above_nodes` with the real kube-scheduler."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.full
 Json = dict[str, Any]
 WINDOW = 8.0
 CORES = 10
-KWOK_SECONDS = 1.0  # after which KWOK does nothing more for a pod that is gone
+KWOK_SECONDS = 1.0  # KWOK no longer acts on the name of a deleted pod after so many seconds.
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +58,14 @@ def is_bound(plane: ControlPlane, namespace: str, job: TFJob) -> bool:
 
 
 def prefers(node: str) -> Json:
-    """Return a pod spec with a mere preference for one node."""
+    """Return the part of a pod spec that prefers one node without requiring it."""
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
     terms = [{"weight": 100, "preference": term}]
     return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def cores_by_node(plane: ControlPlane) -> dict[str, int]:
-    """Return the requests of the pods on each node."""
+    """Return how many cores the pods on each node request together."""
     taken: dict[str, int] = defaultdict(int)
     for pod in plane.api.get("/api/v1/pods")["items"]:
         if node := pod["spec"].get("nodeName"):
@@ -73,7 +73,7 @@ def cores_by_node(plane: ControlPlane) -> dict[str, int]:
     return taken
 
 
-# -- answer: one-node, ranked --------------------------------------------------------------------
+# -- The tests below are about the setting `answer`: one-node or ranked. -------------------------
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def cores_by_node(plane: ControlPlane) -> dict[str, int]:
 def test_kube_schedulers_scores_count_where_they_are_asked_for(
     plane: ControlPlane, space: str, answer: str, weight: int, node: str
 ) -> None:
-    """The plan is node-0, and a preference is for node-2.
+    """Kohort plans node-0 for the gang, whose pods prefer node-2.
 
-    Only ``ranked`` lets the preference count, and only with a small extender weight.
+    The preference wins only with ``answer: ranked`` and a small extender weight.
     """
     changes = scheduler_changes(weight=weight)
     name = f"{answer}-{weight}"
@@ -105,7 +105,7 @@ def ranked(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 class TestRanked:
-    """One Kohort with ``answer: ranked`` and an extender weight with which the plugins' scores count."""
+    """Tests with ``answer: ranked`` and an extender weight so small that the scores of the plugins count."""
 
     def test_a_preference_is_followed_as_far_as_there_is_room(
         self, plane: ControlPlane, ranked: Kohort, space: str
@@ -130,7 +130,7 @@ class TestRanked:
         assert max(cores_by_node(plane).values()) <= CORES
 
 
-# -- gate: when-queued, always, never ------------------------------------------------------------
+# -- The tests below are about the setting `gate`: when-queued, always or never. -----------------
 
 
 def gate(plane: ControlPlane) -> str:
@@ -145,7 +145,7 @@ def fill(plane: ControlPlane, space: str) -> TFJob:
 
 
 def ungated_at_birth(log: PodLog, job: str) -> list[str]:
-    """Return pods of the job whose first version lacked our gate."""
+    """Return the names of the job's pods whose first version lacked Kohort's gate."""
     return [name for name, seen in log.versions.items() if name.startswith(f"{job}-") and not is_gated(seen[0])]
 
 
@@ -177,10 +177,10 @@ def test_pods_are_gated_while_jobs_wait_and_not_before_or_after(plane: ControlPl
 
 
 def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane: ControlPlane, space: str) -> None:
-    """Both new workers are gated, as jobs are queued.
+    """Both recreated workers are gated, because another job waits.
 
-    The operator is stopped and the test restarts its workers, because the operator would fail a job of which a running
-    pod goes. The test holds one worker back, for longer than the default repair time: the other is bound alone.
+    The operator is stopped and the test recreates the workers, because the operator fails a job that loses a running
+    pod. The test holds one worker behind a gate of its own, and the other worker is bound alone.
     """
     with fresh_kohort(plane, {"barrier": {"repair_seconds": 90}}, "restarted") as kohort:
         full = fill(plane, space)
@@ -213,7 +213,7 @@ def test_restarted_members_of_a_running_gang_go_first_and_need_no_barrier(plane:
 
 
 def test_a_job_whose_pods_straddle_the_gate_binds_whole(plane: ControlPlane, space: str) -> None:
-    """Two of five members have no gate and were refused, three are gated."""
+    """Of five members, two have no gate and kube-scheduler refuses them, and three are gated."""
     with fresh_kohort(plane, {}, "straddle") as kohort, ClusterObserver(plane, space) as observer:
         full = fill(plane, space)
         job = TFJob(space, "straddles", workers=4)
@@ -261,7 +261,7 @@ def test_never_gates_no_pod_whoever_waits(plane: ControlPlane, space: str) -> No
         assert all(job_view(kohort, job)["gated_pods"] == 0 for job in jobs)
 
 
-# -- nominations ---------------------------------------------------------------------------------
+# -- The tests below are about nominations of members. -------------------------------------------
 
 PREEMPTION = pytest.mark.parametrize("preemption", [False, True], ids=["without-preemption", "with-preemption"])
 
@@ -273,7 +273,7 @@ def nominated(plane: ControlPlane, space: str, job: TFJob) -> dict[str, str]:
 
 @PREEMPTION
 def test_a_member_is_nominated_before_it_is_asked_about(plane: ControlPlane, space: str, preemption: bool) -> None:
-    """So kube-scheduler tries that node first."""
+    """With the nomination, kube-scheduler's first filter call for each member offers the planned node alone."""
     port = free_ports(1)[0]
     settings = {"nominate_above_nodes": 0, "gate": "always", "server": {"port": port}}
     with (
@@ -307,7 +307,7 @@ def test_nominations_are_cleared_when_a_plan_is_released(plane: ControlPlane, sp
 
 @PREEMPTION
 def test_a_stale_nomination_does_not_keep_a_gang(plane: ControlPlane, space: str, preemption: bool) -> None:
-    """The nominated node is cordoned while the gang is at the barrier."""
+    """The nominated node is cordoned while the gang is at the barrier; the gang is nominated and bound elsewhere."""
     settings = window(20) | {"nominate_above_nodes": 0}
     name = f"stale-{preemption}"
     with fresh_kohort(plane, settings, name, scheduler_changes(preemption=preemption)) as kohort:
@@ -326,7 +326,7 @@ def test_a_stale_nomination_does_not_keep_a_gang(plane: ControlPlane, space: str
 
 
 def test_the_gate_of_kohort_is_the_one_that_the_policy_adds() -> None:
-    """The tests look for the gate by the shipped name."""
+    """The gate's name in the code and in the shipped admission policy is the one that these tests look for."""
     from extender.kube.jobkinds import GATE
 
     assert GATE == OUR_GATE

@@ -44,7 +44,7 @@ NODE_METRICS = {
         }],
     },
 }  # fmt: skip
-# Nothing of that kind has happened, or the policy has none.
+# Panels without data in this test: no such event has happened, or the policy has no such metric.
 EMPTY = {
     "Admissions, migrations and plans given up, B", "Admissions, migrations and plans given up, C",
     "Bindings by outcome, A", "Price by resource, A", "Job completion time, A", "Job completion time, B",
@@ -54,7 +54,7 @@ EMPTY = {
 
 @dataclass(slots=True)
 class Prometheus:
-    """A client of Prometheus."""
+    """A client of Prometheus' HTTP API."""
 
     url: str
 
@@ -69,7 +69,7 @@ class Prometheus:
         return found
 
     def alerts(self) -> dict[str, str]:
-        """Return the alerts' states by name."""
+        """Return the state of each alert (inactive, pending or firing) by name; fail if a rule has an error."""
         (group,) = self.get("rules")["groups"]
         assert {rule["health"] for rule in group["rules"]} <= {"ok", "unknown"}, group
         return {rule["name"]: rule["state"] for rule in group["rules"]}
@@ -83,7 +83,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 def _serve_node_metrics(plane: ControlPlane) -> None:
-    """Serve what a metrics server would, as a custom resource: node-0 uses 2.5 of its 10 cores."""
+    """Serve node metrics as a metrics server would, by a custom resource: node-0 uses 2.5 of its 10 cores."""
     plane.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", NODE_METRICS)
     path = "/apis/metrics.k8s.io/v1beta1/nodes"
     until(lambda: plane.api.ok(path), "node metrics served")
@@ -94,7 +94,7 @@ def _serve_node_metrics(plane: ControlPlane) -> None:
 
 @pytest.fixture(scope="module")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    # a gated member is never refused, because kube-scheduler does not try it
+    # kube-scheduler does not try gated pods, so Kohort would never refuse them.
     started = start_kohort(plane, {"gate": "never"})
     yield started
     started.stop()
@@ -126,7 +126,7 @@ def prometheus(plane: ControlPlane, kohort: Kohort) -> Iterator[Prometheus]:
 def _scrapes(prometheus: Prometheus) -> bool:
     try:
         return [one["value"][1] for one in prometheus.query("up == 1")] == ["1", "1"]
-    except (httpx.TransportError, ValueError):  # not started yet, or not ready
+    except (httpx.TransportError, ValueError):  # Prometheus may not be ready yet.
         return False
 
 
@@ -142,7 +142,7 @@ def test_promtool_passes_the_rules_and_their_cases(tmp_path: Path) -> None:
     (tmp_path / CASES.name).write_text(CASES.read_text())
     rules = yaml.safe_load(ALERTS.read_text())
     for rule in rules["groups"][0]["rules"]:
-        del rule["annotations"]  # otherwise every case would have to repeat them
+        del rule["annotations"]  # promtool compares annotations too, so every case would have to repeat them.
     (tmp_path / ALERTS.name).write_text(yaml.safe_dump(rules))
     assert "SUCCESS" in promtool("check", "rules", "--lint=all", "--lint-fatal", str(ALERTS), folder=tmp_path)
     assert "SUCCESS" in promtool("test", "rules", CASES.name, folder=tmp_path)
@@ -160,7 +160,7 @@ def test_what_the_processes_serve_is_as_prometheus_wants_it(plane: ControlPlane,
 
 @pytest.fixture
 def busy(plane: ControlPlane, prometheus: Prometheus, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run a gang, one whose members fit singly but not together, and a pod that fits on no node."""
+    """Yield a namespace with a running gang, a gang that is too large as a whole, and a pod that fits on no node."""
     with own_namespace(plane, request.node.name) as space:
         job = submit(plane, TFJob(space, "runs", workers=2))
         submit(plane, TFJob(space, "waits", workers=40))
@@ -171,7 +171,7 @@ def busy(plane: ControlPlane, prometheus: Prometheus, request: pytest.FixtureReq
 
 
 def test_every_panel_has_data_and_no_alert_fires(prometheus: Prometheus, kohort: Kohort, busy: str) -> None:
-    for title in sorted(EXPRESSIONS.keys() - EMPTY):  # a rate needs two scrapes of a series that the gang has begun
+    for title in sorted(EXPRESSIONS.keys() - EMPTY):  # A rate needs two scrapes of a series that the gang has begun.
         expression = EXPRESSIONS[title].replace("$__rate_interval", "1m")
         until(partial(prometheus.query, expression), f"data in the panel {title}")
     until(lambda: len(prometheus.query("kohort_ledger_drift_objects == 0")) == 2, "nodes and pods counted alike")

@@ -23,14 +23,14 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 SLOT = 20
-IN_TIME = 5.0  # seconds after a slot's start
+IN_TIME = 5.0  # The planned workers must run within so many seconds after a time slot's start.
 MEMORY = "kohort.dev/memory"
-Counts = dict[int, tuple[int, int]]  # (ps, workers) by slot
+Counts = dict[int, tuple[int, int]]  # Counts map a time slot to the numbers of ps and workers.
 
 
 @pytest.fixture(scope="module")
 def plane(live_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """Yield one node, which a ps and four workers fill."""
+    """Yield the control plane with two of three nodes cordoned, so that a ps and four workers fill the cluster."""
     for name in ("node-1", "node-2"):
         live_plane.kubectl("cordon", name)
     yield live_plane
@@ -44,7 +44,7 @@ def settings(slot: int) -> Json:
 
 
 def price_lines(kohort: Kohort) -> list[str]:
-    """Return the metrics of the prices."""
+    """Return the lines of OASiS's prices from the extender's metrics."""
     text = httpx.get(f"{kohort.health}/metrics", timeout=60, trust_env=False).text
     return [line for line in text.splitlines() if line.startswith("kohort_price")]
 
@@ -52,7 +52,10 @@ def price_lines(kohort: Kohort) -> list[str]:
 def submit(
     plane: ControlPlane, job: TFJob, worker_slots: int, value: float = 100.0, slot: int = SLOT, more: str = ""
 ) -> TFJob:
-    """Submit a job of so many worker-slots, with the value of finishing it."""
+    """Submit a job whose training takes ``worker_slots`` times one worker for one time slot, and return the job.
+
+    ``value`` is the utility of finishing it, ``slot`` the length of a slot in seconds, ``more`` further fields.
+    """
     curve = f"{{value: {value:.9f}, steepness: 0.1, target: 10}}"
     training = f"{{chunks: {worker_slots}, secondsPerBatch: {slot}, utility: {curve}{more}}}"
     manifest = job.manifest()
@@ -67,7 +70,10 @@ def text(plane: ControlPlane, job: TFJob) -> str:
 
 
 def schedule(plane: ControlPlane, job: TFJob, of: str = "worker") -> dict[int, int]:
-    """Return members of that role by slot from the job's object; empty while nothing was decided."""
+    """Return the number of members of a role in each time slot, from the schedule on the job's object.
+
+    The result is empty while OASiS has made no schedule.
+    """
     part = json.loads(text(plane, job) or "{}").get("oasis", {})
     found = {}
     for first, times, layout in part["plan"][3] if "plan" in part else ():
@@ -102,19 +108,22 @@ def as_counted(plane: ControlPlane, planned: list[tuple[TFJob, Counts]], slot: i
 
 
 def has_failed(plane: ControlPlane, job: TFJob) -> bool:
-    """Tell whether the operator has seen a failure."""
+    """Tell whether the operator has reported the job as failed or restarting."""
     return any(one["type"] in ("Failed", "Restarting") for one in plane.api.get(job.path)["status"]["conditions"])
 
 
 def told_ps(plane: ControlPlane, job: TFJob) -> set[int]:
-    """Return how many ps each of its running workers knows of."""
+    """Return the numbers of ps that the running workers' TF_CONFIG has."""
     specs = (pod["spec"]["containers"][0]["env"] for pod in running(plane, job, "worker"))
     configs = (json.loads(one["value"]) for env in specs for one in env if one["name"] == "TF_CONFIG")
     return {len(config["cluster"]["ps"]) for config in configs}
 
 
 def anew(plane: ControlPlane, planned: list[tuple[TFJob, Counts]], varies: TFJob, slot: int) -> bool:
-    """Tell whether the slot's counts run and workers know of its ps; terminating pods could give the same counts."""
+    """Tell whether all jobs run the slot's numbers of ps and workers, and the workers of ``varies`` are new ones.
+
+    Workers are new if their TF_CONFIG has the slot's number of ps.
+    """
     ((_, counts),) = (one for one in planned if one[0] == varies)
     return as_counted(plane, planned, slot) and told_ps(plane, varies) == {counts[slot][0]}
 
@@ -124,7 +133,7 @@ def sleep_until(slot: int) -> None:
 
 
 def as_planned(plane: ControlPlane, kohort: Kohort, planned: dict[TFJob, dict[int, int]], slot: int) -> float:
-    """Wait for the slot and then for the counts of all jobs; return the seconds that the latter took."""
+    """Wait until the slot begins and then until all jobs run the planned workers; return the second wait in seconds."""
     sleep_until(slot)
     wanted = {job.name: shifts.get(slot, 0) for job, shifts in planned.items()}
     began = time.monotonic()
@@ -140,14 +149,13 @@ def why(kohort: Kohort, job: TFJob) -> str:
 
 
 def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, space: str) -> None:
-    """The schedule has a hole.
+    """The third job is scheduled in slots 1, 3 and 4, because the second job has slot 2.
 
-    A first job makes room for the last one in the first slot, and another job has the second. A slot's counts must hold
-    within five seconds of its start.
+    In every slot, the planned numbers of workers must run within five seconds of its start.
     """
     with fresh_kohort(plane, settings(SLOT), "oasis") as kohort:
         if time.time() % SLOT > 0.5 * SLOT:
-            sleep_until(int(time.time() // SLOT) + 1)  # so that all of them arrive within one slot
+            sleep_until(int(time.time() // SLOT) + 1)  # All jobs must arrive within one time slot.
         start = int(time.time() // SLOT)
         time.sleep(max(0.0, start * SLOT + 1.5 - time.time()))
         job = partial(TFJob, space, workers=4, least=1, most=4, worker_cpu="2", ps_cpu="2")
@@ -165,10 +173,10 @@ def test_counts_follow_the_schedule_also_through_pauses(plane: ControlPlane, spa
 
 
 def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(plane: ControlPlane, space: str) -> None:
-    """One slot has four workers, another has one.
+    """Two jobs each have four workers in one time slot and one worker in another; a ps serves two workers.
 
-    Two workers need a ps. One job may be restarted with another number of ps, and arrives with a wrong one. The other
-    keeps the number that it asks for in each slot. The operator sees no failure.
+    The first job allows other numbers of ps and asks for too many; it runs two ps and one ps. The second job keeps the
+    two ps that it asks for. The operator reports no failure.
     """
     with fresh_kohort(plane, settings(SLOT), "oasis-ps") as kohort:
         if time.time() % SLOT > 0.4 * SLOT:
@@ -188,9 +196,9 @@ def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(pla
         asked, fixed = (counts for _, counts in planned)
         assert (set(asked.values()), set(fixed.values())) == ({(1, 1), (2, 4)}, {(2, 1), (2, 4)})
         kept: list[set[str]] = []
-        # Not within IN_TIME: another number of ps is a restart of the job (docs/decisions/0007). It is suspended as the
-        # slot begins, and its operator deletes and recreates the pods, in its own time. The counts must hold before the
-        # slot ends. After its plan a job goes on unchanged, so there is time for the last slot's counts.
+        # A change of the number of ps restarts the job (docs/decisions/0007), which takes longer than IN_TIME: the job
+        # is suspended, and its operator deletes and recreates the pods. The numbers must be right before the slot ends.
+        # After its last slot a job goes on unchanged, so there the test can wait longer.
         for slot, seconds in ((start + 1, SLOT - 2.0), (start + 2, 60.0)):
             sleep_until(slot)
             began = time.monotonic()
@@ -204,9 +212,9 @@ def test_ps_follow_the_schedule_where_the_job_says_so_and_are_held_where_not(pla
 
 
 def test_schedules_refusals_and_prices_outlive_every_crash(plane: ControlPlane, space: str) -> None:
-    """Both are killed right after each job arrives; slots are long.
+    """Extender and controller are killed right after each job arrives.
 
-    What was once written on an object stays, letter by letter; what was not written is decided again in the same way.
+    A schedule or rejection that is written on a job's object stays exactly the same, and so do the prices.
     """
     length = next(seconds for seconds in range(600, 1600, 90) if 120 < time.time() % seconds < seconds - 240)
     with fresh_kohort(plane, settings(length), "oasis-crash") as kohort:
@@ -225,7 +233,9 @@ def test_schedules_refusals_and_prices_outlive_every_crash(plane: ControlPlane, 
             held[job.name] = text(plane, job)
         until(lambda: reason(kohort, cheap) == "JobRejected", "refused")
         refused, prices = why(kohort, cheap), price_lines(kohort)
-        assert all(word in refused for word in ("payoff -", "price", "the cheapest time slot is")), refused
+        assert all(word in refused for word in ("payoff -", "price", "its fewest workers cost least in time slot")), (
+            refused
+        )
         assert any(float(line.rsplit(" ", 1)[1]) > 0 for line in prices), prices
         crash(kohort)
         until(lambda: reason(kohort, cheap) == "JobRejected", "refused again")

@@ -22,7 +22,7 @@ from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import until
 
 OPERATIONS = CHECKOUT / "docs" / "operations.md"
-MISSED_AFTER = 10  # seconds
+MISSED_AFTER = 10  # The extender reports a missing controller after so many seconds.
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +43,11 @@ def kohort(plane: ControlPlane, started: Kohort) -> Kohort:
     return started
 
 
-# -- kube-scheduler ------------------------------------------------------------------------------
+# -- In the test below, kube-scheduler is down. --------------------------------------------------
 
 
 def test_scheduler_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """The dead scheduler's binds are dropped, and the new one's are held and then made."""
+    """The barrier drops the bind calls of the killed kube-scheduler; those of its successor lead to bindings."""
     job = at_the_barrier(plane, kohort, space)
     kohort.scheduler.crash()
     until(lambda: at_barrier(kohort, job) == 0, "the held binds dropped")
@@ -58,7 +58,7 @@ def test_scheduler_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, sp
     bound_whole(plane, job)
 
 
-# -- the extender --------------------------------------------------------------------------------
+# -- In the tests below, the extender is down. ---------------------------------------------------
 
 
 def test_extender_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str) -> None:
@@ -70,7 +70,7 @@ def test_extender_killed_at_the_barrier(plane: ControlPlane, kohort: Kohort, spa
 
 
 def test_extender_killed_after_some_of_the_bindings(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """Two of five bindings are refused until it is up again."""
+    """The API server refuses two of five bindings until the extender has restarted; then the gang is completed."""
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space)
         reborn(kohort)
@@ -81,7 +81,7 @@ def test_extender_killed_after_some_of_the_bindings(plane: ControlPlane, kohort:
     assert len(set(nodes_of(plane, space).values())) == 1
 
 
-# -- the controller ------------------------------------------------------------------------------
+# -- In the test below, the controller is down. --------------------------------------------------
 
 
 def commands() -> tuple[str, str]:
@@ -127,7 +127,7 @@ def test_controller_dead_gated_pods_are_seen_everywhere_and_let_go_by_hand(
     plane: ControlPlane, kohort: Kohort, space: str, tmp_path: Path
 ) -> None:
     bound_whole(plane, submit(plane, TFJob(space, "filler", workers=1, ps=0, worker_cpu="4")))
-    # It needs all three nodes and waits; smaller jobs pass it.
+    # This job needs all three nodes and waits; smaller jobs start before it.
     submit(plane, TFJob(space, "blocker", workers=3, ps=0, worker_cpu=str(CORES)))
     until(lambda: gate(plane) == "on", "the gate on while a job waits for room")
     kohort.controller.crash()
@@ -143,7 +143,7 @@ def test_controller_dead_gated_pods_are_seen_everywhere_and_let_go_by_hand(
     until(lambda: metric(kohort.health, heard) > MISSED_AFTER, "told in the metrics, which are up to a second old")
     assert f"({count} now)" in queue(kohort)
     assert "warning: controller" in queue(kohort)
-    # There is room and even a plan, but no controller to remove the gates.
+    # The job has a plan, but no controller runs that would remove its pods' gates.
     assert "late" in {plan["name"] for plan in kohort.get("/v1/plans")["plans"]}
     assert sum(map(is_gated, pods(plane, space))) == count
     off, let_all_go = commands()
@@ -158,7 +158,7 @@ def test_controller_dead_gated_pods_are_seen_everywhere_and_let_go_by_hand(
     bound_whole(plane, submit(plane, TFJob(space, "after", workers=2)))
 
 
-# -- the API server and etcd ---------------------------------------------------------------------
+# -- In the test below, the API server and etcd are down. ----------------------------------------
 
 
 def test_api_server_and_etcd_killed_what_runs_goes_on_and_the_next_gang_is_bound_whole(

@@ -1,4 +1,4 @@
-"""Tests with Kohort down, suspended, killed or fed with nonsense: others are not affected, no gang stays half."""
+"""Tests with Kohort killed, suspended or sent malformed calls: other pods go on, and no gang stays half bound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 WINDOW = 8.0
-STRANGERS = 240  # pods of the default scheduler in one measurement
+STRANGERS = 240  # One measurement uses so many pods of the default scheduler.
 ROUNDS = 4
 LEAST_RATIO = 0.7
 BIG = 40
@@ -33,7 +33,7 @@ FAST = {"clientConnection": {"qps": 5000, "burst": 5000}, "leaderElection": {"le
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield four large nodes; the default scheduler is a process of its own without client rate limits."""
+    """Yield four large nodes and a default kube-scheduler without client rate limits, in a process of its own."""
     workdir = tmp_path_factory.mktemp("outages")
     wide = NodeShape(count=4, cpu="20", pods=500)
     with ControlPlane.start(wide, workdir=workdir, controller_manager=True) as started:
@@ -71,7 +71,7 @@ def whole(plane: ControlPlane, *jobs: TFJob) -> bool:
     return all(len(nodes_of(plane, job.namespace, job.name)) == size(job) for job in jobs)
 
 
-# -- pods that did not opt in --------------------------------------------------------------------
+# -- The test below is about pods that did not opt in. -------------------------------------------
 
 
 def stranger(namespace: str, name: str) -> Json:
@@ -83,10 +83,10 @@ def stranger(namespace: str, name: str) -> Json:
 
 
 def rate(plane: ControlPlane, namespace: str, name: str) -> float:
-    """Return the default scheduler's pods per second, from seeing all of them to the last binding.
+    """Return how many pods per second the default kube-scheduler binds.
 
-    It is stopped while they are created, so that the rate does not depend on the test's client. A watch gives the time
-    of the last binding, because polling would be late by a good part of the half second that this takes.
+    It is suspended while the pods are created, so that the rate does not depend on the test's client. A watch gives the
+    time of the last binding, because all bindings take half a second and polling would be too coarse.
     """
     default = plane.processes["kube-scheduler"]
     default.pause()
@@ -104,7 +104,7 @@ def rate(plane: ControlPlane, namespace: str, name: str) -> float:
 
 
 def bindings(observer: ClusterObserver) -> dict[str, float]:
-    """Return when each pod was first seen on a node, by its UID."""
+    """Return by pod UID when the pod was first seen with a node, in monotonic seconds."""
     seen: dict[str, float] = {}
     for sighting in list(observer.sightings):
         if sighting.node:
@@ -115,9 +115,9 @@ def bindings(observer: ClusterObserver) -> dict[str, float]:
 def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
     plane: ControlPlane, kohort: Kohort, space: str, strangers: str
 ) -> None:
-    """The extender is up, killed or suspended, in turn.
+    """Rounds with the extender running, killed and suspended alternate; the best rate of each state is compared.
 
-    The best round of each counts, because a busy machine only slows.
+    The best round counts, because other load on the machine can only lower a rate.
     """
     rates: dict[str, list[float]] = {"up": [], "down": [], "stopped": []}
     waiting: list[TFJob] = []
@@ -144,7 +144,7 @@ def members(plane: ControlPlane, job: TFJob) -> int:
     return len(pods(plane, job.namespace, job.name))
 
 
-# -- nonsense ------------------------------------------------------------------------------------
+# -- The test below sends malformed bodies to the extender. --------------------------------------
 
 
 def test_malformed_bodies_are_answered_with_200_and_an_error(plane: ControlPlane, kohort: Kohort, space: str) -> None:
@@ -169,7 +169,10 @@ def test_malformed_bodies_are_answered_with_200_and_an_error(plane: ControlPlane
 
 
 def refuses(verb: str, answer: Any) -> bool:
-    """Tell whether the answer is a refusal; two verbs have no field for an error: no scores, no preemption."""
+    """Tell whether a verb's answer is a refusal.
+
+    The answers of prioritize and preempt have no field for an error: they are refusals if they are empty.
+    """
     match verb:
         case "prioritize":
             return bool(answer == [])
@@ -179,11 +182,11 @@ def refuses(verb: str, answer: Any) -> bool:
             return bool(answer["Error"])
 
 
-# -- killed in the middle ------------------------------------------------------------------------
+# -- In the test below, the extender is killed while a gang is being bound. ----------------------
 
 
 def lasting(jobs: Json) -> dict[str, Json]:
-    """Return the part of /v1/jobs that must survive a restart."""
+    """Return by "namespace/name" the fields of /v1/jobs that must be the same after a restart."""
     kept = ("state", "min_workers", "max_workers", "workers", "replicas", "elastic", "utility", "arrival", "uid")
     return {f"{job['namespace']}/{job['name']}": {key: job[key] for key in kept} for job in jobs["jobs"]}
 
@@ -216,7 +219,7 @@ def test_a_gang_is_whole_after_the_extender_was_killed_in_its_middle(
     nodes = nodes_of(plane, space)
     with ClusterObserver(plane, space) as observer:
         big = submit(plane, TFJob(space, "big", workers=BIG, worker_cpu="100m"))
-        until(lambda: reached(moment, kohort, observer), moment, pause=lambda: None)  # the moment is short
+        until(lambda: reached(moment, kohort, observer), moment, pause=lambda: None)  # The moment is short.
         kohort.extender.crash()
         left = len(observer.bound_now("big"))
         kohort.extender.start()

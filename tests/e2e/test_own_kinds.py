@@ -1,4 +1,4 @@
-"""Tests of Kubernetes' own kinds with the real controller manager, of pod groups, and of sets of jobs."""
+"""Tests of Kubernetes' own job kinds with the real controller manager, of pod groups, and of JobSets and TrainJobs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def ended(plane: ControlPlane, path: str) -> bool:
     return any(one["type"] == "Complete" and one["status"] == "True" for one in found)
 
 
-# -- groups --------------------------------------------------------------------------------------
+# -- The test below is about pod groups. ---------------------------------------------------------
 
 
 GROUPED: dict[str, tuple[str, Json]] = {
@@ -107,7 +107,7 @@ def test_a_group_starts_whole_once_its_definition_is_there(
     until(lambda: bound(plane, space) == 5, "one beyond the minimum bound")
 
 
-# -- sets of jobs --------------------------------------------------------------------------------
+# -- The test below is about JobSets and TrainJobs. ----------------------------------------------
 
 TRAINJOB = "trainer.kubeflow.org/v1alpha1"
 TRAINJOBS = f"/apis/{TRAINJOB}/namespaces/{{space}}/trainjobs"
@@ -115,7 +115,7 @@ TRAINJOBS = f"/apis/{TRAINJOB}/namespaces/{{space}}/trainjobs"
 
 @pytest.fixture(scope="module")
 def sets(plane: ControlPlane) -> str:
-    """Return the path of JobSets; JobSets and TrainJobs are defined here, but their controllers do not run."""
+    """Create the definitions of JobSet and TrainJob, whose controllers do not run; return the path of JobSets."""
     for one in DEFINITIONS:
         plane.api.create(DEFINITIONS_PATH, definition(one))
     path = f"/apis/{JOBSET}/namespaces/{{space}}/jobsets"
@@ -136,7 +136,7 @@ def create_set(plane: ControlPlane, path: str, owners: list[Json]) -> Json:
 
 
 def train_job(plane: ControlPlane, space: str) -> list[Json]:
-    """Create a TrainJob, and return it as the owner of the JobSet that its controller would create."""
+    """Create a TrainJob; return the owner references of the JobSet that its controller would create for it."""
     spec = {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 3}}
     body = {"apiVersion": TRAINJOB, "kind": "TrainJob", "metadata": {"name": "train"}, "spec": spec}
     plane.api.create(TRAINJOBS.format(space=space), body)
@@ -148,7 +148,7 @@ def train_job(plane: ControlPlane, space: str) -> list[Json]:
 def test_a_set_of_jobs_starts_whole_and_is_never_resized(
     plane: ControlPlane, kohort: Kohort, space: str, sets: str, kind: str
 ) -> None:
-    """Its controller refuses other counts.
+    """A JobSet is rigid, because its controller refuses other numbers of pods.
 
     In JobSet 0.8.2 spec.replicatedJobs is immutable.
     """

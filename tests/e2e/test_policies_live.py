@@ -1,4 +1,7 @@
-"""Tests of every policy with mixed jobs on the real control plane: all jobs end or are refused, and it replays."""
+"""Tests of every policy with jobs of many kinds on the real control plane.
+
+All jobs end or are refused with a reason, and the recorded decisions can be replayed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
-INTERVAL = 3.0  # seconds between two rounds in which SpeCon moves jobs
+INTERVAL = 3.0  # SpeCon looks for jobs to move every three seconds.
 POLICIES: dict[str, Json] = {
     "kod2": {"policy": "kod2", "kod2": {"cooldown_seconds": 2}},
     "drs": {"policy": "drs", "parameters": {"cooldown": 2.0}},
@@ -42,7 +45,7 @@ POLICIES: dict[str, Json] = {
         "kod2": {"cooldown_seconds": 2},
         "parameters": {"specon.interval": INTERVAL, "specon.alpha": 0.2},
     },
-    # A pause restarts these pods, so each must be done within the slot that it is given.
+    # A job paused between two time slots starts its pods again, so each job must end within the slot that it gets.
     "oasis": {"policy": "oasis", "parameters": {"horizon": 30, "grace": 0.2}},
 }
 TAKING = ("kod2", "drs", "dragon", "kod2+specon")
@@ -52,7 +55,7 @@ HOPELESS = {"GangExceedsCluster", "JobRejected"}
 
 @pytest.fixture(scope="module", autouse=True)
 def kinds(live_plane: ControlPlane) -> None:
-    """Install every kind of the scenario."""
+    """Define JobSets and both PodGroups, and wait until the API server serves every kind of the scenario."""
     for made in (definition(JOBSET), group_definition(COSCHEDULING), group_definition(VOLCANO)):
         live_plane.api.create(DEFINITIONS_PATH, made)
     for kind in KINDS.values():
@@ -72,7 +75,7 @@ def test_twenty_jobs_end_or_are_told_why_not(live_plane: ControlPlane, policy: s
 
 
 def settings_of(policy: str, seconds: float, folder: Path) -> Json:
-    """Return the common settings, with OASiS's slots."""
+    """Return the settings for the policy; OASiS's slots are twice as long as a job, which runs for ``seconds``."""
     own = POLICIES[policy]
     if policy == "oasis":
         own = own | {"parameters": own["parameters"] | {"slot_seconds": slot_of(seconds)}}
@@ -81,14 +84,14 @@ def settings_of(policy: str, seconds: float, folder: Path) -> Json:
 
 
 def chapters_of(policy: str, people: People) -> list[Chapter]:
-    """Return what must happen under the policy."""
+    """Return the scenes that must be seen under the policy: workers taken and given back, or a job migrated."""
     plane, space = people.plane, people.space
     found: list[Chapter] = [Taken(plane, space, people)] if policy in TAKING else []
     return [*found, Moved(plane, space, INTERVAL)] if policy in MOVING else found
 
 
 def play(plane: ControlPlane, policy: str, coming: Iterable[Arrival], gap: float, limit: float) -> None:
-    """Submit the jobs ``gap`` seconds apart, wait until they end, and check the rules."""
+    """Submit the jobs ``gap`` seconds apart, wait at most ``limit`` seconds for each job's end, and check all rules."""
     jobs = list(coming)
     folder = plane.workdir / f"journal-{policy}-{len(jobs)}"
     settings = settings_of(policy, jobs[0].seconds, folder)
@@ -134,7 +137,7 @@ def is_over(people: People, kohort: Kohort, job: Arrival) -> bool:
 
 
 def charged(kohort: Kohort) -> Json:
-    """Return the room that Kohort still charges, by node."""
+    """Return by name the nodes on which Kohort still charges some room."""
     nodes = kohort.get("/v1/nodes")["nodes"]
     return {node["name"]: node for node in nodes if node["free"] != node["allocatable"]}
 

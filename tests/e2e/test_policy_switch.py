@@ -20,13 +20,13 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 SLOT = 4.0
-LONG = f"{{epochs: 200, chunks: 4, secondsPerBatch: {SLOT}}}"  # 200 slots of four workers
+LONG = f"{{epochs: 200, chunks: 4, secondsPerBatch: {SLOT}}}"  # The training takes four workers for 200 time slots.
 PARAMETERS = {"oasis": {"slot_seconds": SLOT, "horizon": 300, "grace": 0.3}}
 NAME = "switch"
 
 
 def choose(plane: ControlPlane, kohort: Kohort, policy: str) -> None:
-    """Write the policy into the file, and wait until the service uses it."""
+    """Write the policy into the service's settings file, and wait until the service uses it."""
     file: Path = plane.workdir / f"{NAME}.yaml"
     before = obeyed(kohort)
     settings = yaml.safe_load(file.read_text()) | {"policy": policy, "parameters": PARAMETERS.get(policy, {})}

@@ -1,4 +1,4 @@
-"""Tests of one kube-scheduler with two profiles and our extender: the default profile's pods are not affected."""
+"""Tests of one kube-scheduler with a plain profile and Kohort's: pods of the plain profile are not affected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HIGH = "tests-high"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield three nodes of different size, so that one of them always scores best."""
+    """Yield three nodes of different size, so that scores seldom tie."""
     directory = tmp_path_factory.mktemp("profiles")
     with ControlPlane.start(nodes=None, workdir=directory, controller_manager=True) as started:
         for name, cores in SIZES.items():
@@ -43,7 +43,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def without(plane: ControlPlane) -> list[str]:
-    """Return where the stock scheduler without extender places the plain pods."""
+    """Return the nodes on which a default kube-scheduler without an extender places the plain pods."""
     scheduler = plane.start_scheduler(name="stock")
     with own_namespace(plane, "without") as name:
         placed = place_plain(plane, name)
@@ -53,7 +53,7 @@ def without(plane: ControlPlane) -> list[str]:
 
 @pytest.fixture(scope="module")
 def both(plane: ControlPlane, without: list[str]) -> Iterator[tuple[Kohort, Recorder]]:
-    """Yield Kohort, called by a scheduler with the cluster's own rights, both profiles and no Lease."""
+    """Yield Kohort and a record of its calls, with one kube-scheduler that has both profiles and uses no Lease."""
     port = free_ports(1)[0]
     settings = {"lease": {"identity": "*"}, "server": {"port": port}}
     with fresh_kohort(plane, settings, "both") as kohort:
@@ -69,7 +69,7 @@ def both(plane: ControlPlane, without: list[str]) -> Iterator[tuple[Kohort, Reco
 
 
 def place_plain(plane: ControlPlane, namespace: str) -> list[str]:
-    """Create the plain pods one after the other; return their nodes."""
+    """Create the pods of the plain profile one after the other; return their nodes in this order."""
     for number, cores in enumerate(CORES):
         create_pod(plane, namespace, lone_pod(f"plain-{number}", cpu=cores, scheduler=PLAIN))
         until(lambda: len(nodes_of(plane, namespace)) == number + 1, f"plain-{number} bound")  # noqa: B023
@@ -81,8 +81,8 @@ def test_plain_pods_go_where_they_would_go_without_us(
     plane: ControlPlane, without: list[str], both: tuple[Kohort, Recorder], space: str
 ) -> None:
     _, recorder = both
-    assert len(set(without[:SETTLED])) > 1  # otherwise the test would show nothing
-    # From the sixth on, two nodes may be chosen, because kube-scheduler breaks ties at random.
+    assert len(set(without[:SETTLED])) > 1  # Pods that all go to one node would prove nothing.
+    # From the sixth pod on, two nodes score the same, and kube-scheduler chooses between them at random.
     assert place_plain(plane, space)[:SETTLED] == without[:SETTLED]
     for number in range(len(CORES)):
         for call in recorder.of("filter", f"plain-{number}"):
@@ -111,7 +111,7 @@ def high(name: str, cores: str, **spec: Any) -> Json:
 
 
 def test_nobody_preempts_a_part_of_a_rigid_gang(plane: ControlPlane, both: tuple[Kohort, Recorder], space: str) -> None:
-    """The gang fills the cluster; without us the pod would replace one worker."""
+    """A rigid gang fills the cluster; without Kohort, the pod of high priority would preempt one of its workers."""
     kohort, recorder = both
     with ClusterObserver(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, worker_cpu="4", ps_cpu="4"))
@@ -129,7 +129,7 @@ def test_nobody_preempts_a_part_of_a_rigid_gang(plane: ControlPlane, both: tuple
 def test_a_plain_pod_is_preempted_where_a_gang_would_be_broken(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
-    """The gang's members would be the cheaper victims."""
+    """kube-scheduler would rather preempt a smaller member of the gang; Kohort allows only the plain pod."""
     _, recorder = both
 
     def asked() -> str:
@@ -149,9 +149,9 @@ def test_a_plain_pod_is_preempted_where_a_gang_would_be_broken(
 def test_workers_above_the_minimum_may_be_preempted_and_no_more(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
-    """Nine workers of four cores and a ps are on 40 cores.
+    """An elastic gang of a ps and nine workers with four cores each fills 40 cores, and its minimum is five workers.
 
-    Five workers must stay: a pod of eight cores takes two of them.
+    A pod of eight cores and high priority may preempt two workers.
     """
     with ClusterObserver(plane, space) as observer:
         sizes = TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4")
@@ -160,7 +160,7 @@ def test_workers_above_the_minimum_may_be_preempted_and_no_more(
         create_pod(plane, space, high("wants", "8"))
         until(lambda: nodes_of(plane, space).get("wants"), "bound in the place of two workers")
         assert observer.deleted(job.name, "ps") == 0
-        # Two are preempted; the job may have been shrunk by then, for which its operator deletes the two highest.
+        # kube-scheduler preempts two workers; if Kohort then shrinks the job, the operator deletes the two highest.
         assert 2 <= observer.deleted(job.name, "worker") <= 4
         assert observer.partial_seconds(job.name, 6) <= WINDOW
         assert len(observer.bound_now(job.name)) >= 6
@@ -170,7 +170,7 @@ def test_workers_above_the_minimum_may_be_preempted_and_no_more(
 def test_no_worker_is_preempted_whose_end_would_fail_its_job(
     plane: ControlPlane, both: tuple[Kohort, Recorder], space: str
 ) -> None:
-    """Without enableDynamicWorker a deleted worker fails the job."""
+    """Without enableDynamicWorker, a deleted worker fails the job, so Kohort lets kube-scheduler preempt none."""
     _, recorder = both
     with ClusterObserver(plane, space) as observer:
         job = submit(plane, TFJob(space, "gang", workers=9, least=5, most=9, worker_cpu="4", ps_cpu="4"), dynamic=False)

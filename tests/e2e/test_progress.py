@@ -46,7 +46,7 @@ def kohort(plane: ControlPlane, port: int) -> Iterator[Kohort]:
 def jobs(plane: ControlPlane, kohort: Kohort) -> tuple[TFJob, TFJob]:
     plane.kubectl("create", "namespace", "team")
     until(partial(plane.api.ok, "/api/v1/namespaces/team/serviceaccounts/default"), "given its account")
-    account = {"serviceAccountName": "default"}  # the admission plugin that would fill this in is off here
+    account = {"serviceAccountName": "default"}  # The plugin that would set the account is off.
     made = TFJob("team", "a", workers=1, extra=account), TFJob("team", "b", workers=1, extra=account)
     for job in made:
         plane.api.create(TFJOBS.format(namespace="team"), job.manifest())

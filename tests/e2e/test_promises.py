@@ -1,4 +1,4 @@
-"""Tests of constraints that a gang plan does not model: each is respected for the whole gang, or refused by name."""
+"""Tests of scheduling constraints, quotas and volumes: each is respected for a whole gang, or refused by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
-EACH = 3  # nodes of each zone
+EACH = 3  # Each zone has three nodes.
 NODES = {"a": "east", "b": "west"}
 ZONE = "topology.kubernetes.io/zone"
 
@@ -50,7 +50,7 @@ def observer(plane: ControlPlane, space: str) -> Iterator[ClusterObserver]:
 
 
 def all_bound(plane: ControlPlane, job: TFJob, limit: float = 30) -> dict[str, str]:
-    """Wait until the job is whole; return each member's node."""
+    """Wait until all members of the job are bound; return the node of each pod by name."""
     size = job.ps + job.workers
     until(lambda: len(nodes_of(plane, job.namespace, job.name)) == size, f"{job.name} bound whole", limit)
     return nodes_of(plane, job.namespace, job.name)
@@ -59,7 +59,7 @@ def all_bound(plane: ControlPlane, job: TFJob, limit: float = 30) -> dict[str, s
 def refused(
     plane: ControlPlane, kohort: Kohort, job: TFJob, *reasons: Reason, detail: str = "", limit: float = 60
 ) -> None:
-    """Wait until the job is refused for that reason; none of its pods is bound then."""
+    """Wait until the job waits for one of these reasons, with ``detail`` in its text; check that no pod is bound."""
     wanted = {reason.value for reason in reasons}
 
     def told() -> bool:
@@ -73,7 +73,7 @@ def refused(
     assert not nodes_of(plane, job.namespace, job.name)
 
 
-# -- respected -----------------------------------------------------------------------------------
+# -- The tests below are about constraints that a plan respects. ---------------------------------
 
 
 def test_a_quota_that_stops_the_operator_halfway(
@@ -88,7 +88,7 @@ def test_a_quota_that_stops_the_operator_halfway(
     until(lambda: len(pods(plane, space)) == 2, "the operator stopped at the quota")
     refused(plane, kohort, job, Reason.WAITING_FOR_PODS, detail="worker", limit=30)
     before = metric(kohort.health, "kohort_verb_refusals_total", verb="filter")
-    # Every try of an existing member is refused; a timeout at the barrier would show here.
+    # Wake the existing members by a change: Kohort must refuse their filter calls and not hold them in bind.
     for n, pod in enumerate(pods(plane, space)):
         path = f"/api/v1/namespaces/{space}/pods/{pod['metadata']['name']}"
         plane.api.patch(path, {"metadata": {"annotations": {"example.com/wake": str(n)}}})
@@ -103,7 +103,7 @@ def test_a_quota_that_stops_the_operator_halfway(
 def test_a_limit_range_raises_the_real_requests(
     plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver
 ) -> None:
-    """The template requests nothing, the real pods 3 cores: three fit on a node."""
+    """The job's template requests nothing, but a LimitRange gives each pod 3 cores, so that three fit on a node."""
     defaults = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "more", "namespace": space},
                 "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "3"}}]}}  # fmt: skip
     plane.api.create(f"/api/v1/namespaces/{space}/limitranges", defaults)
@@ -146,9 +146,9 @@ HIDDEN_CORES: dict[str, Json] = {
 def test_cores_beside_the_container_are_counted(
     plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, kind: str
 ) -> None:
-    """With one core in the container and three in all, nine members fit.
+    """A member requests one core in its container and three in all, so nine fit on three nodes of ten cores, not ten.
 
-    Nine go on three nodes of ten cores, ten do not.
+    The other cores come from a sidecar, an init container, the runtime's overhead, or limits without requests.
     """
     plane.api.create("/apis/node.k8s.io/v1/runtimeclasses", RUNTIME)
     extra = {"nodeSelector": {ZONE: "east"}, **HIDDEN_CORES[kind]}
@@ -208,7 +208,7 @@ PLACES: dict[str, tuple[Json, set[str]]] = {
 def test_only_nodes_that_the_pods_accept(
     plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, kind: str
 ) -> None:
-    """Eight members of four cores would need four nodes; two fit on each allowed one."""
+    """Two members of four cores fit on each node; twice as many members as allowed nodes start, one more does not."""
     extra, allowed = PLACES[kind]
     plane.kubectl("label", "node", "b-1", "disk=9", "--overwrite")
     most = 2 * len(allowed)
@@ -262,7 +262,7 @@ def test_a_cordoned_node_takes_nobody(
     assert observer.partial_seconds("more", 2) < 2
 
 
-# -- learned from kube-scheduler's offers --------------------------------------------------------
+# -- The tests below are about constraints that only the nodes offered by kube-scheduler show. ---
 
 
 CLASS = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},
@@ -292,7 +292,7 @@ MOUNTED = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "
 
 
 def provide(plane: ControlPlane, space: str, node: str) -> None:
-    """Create a claim that only one node can serve."""
+    """Create a persistent volume on this node, and a claim for it."""
     plane.api.create("/apis/storage.k8s.io/v1/storageclasses", CLASS)
     plane.api.create("/api/v1/persistentvolumes", volume(space, node))
     plane.api.create(f"/api/v1/namespaces/{space}/persistentvolumeclaims", claim(space, space))
@@ -302,7 +302,7 @@ def provide(plane: ControlPlane, space: str, node: str) -> None:
 def test_a_volume_of_one_node_draws_the_gang_there(
     plane: ControlPlane, kohort: Kohort, space: str, observer: ClusterObserver, node: str
 ) -> None:
-    """The plan does not model volumes; kube-scheduler's offer shows the node."""
+    """Kohort does not read volumes; it learns the allowed node from the nodes that kube-scheduler offers."""
     provide(plane, space, node)
     job = submit(plane, TFJob(space, "rooted", workers=3, extra=MOUNTED))
     assert set(all_bound(plane, job, 60).values()) == {node}
@@ -317,13 +317,13 @@ def test_a_gang_too_large_for_the_node_of_its_volume_waits_whole(
     until(lambda: any(map(refusal, pods(plane, space))), "a member refused")
     refused(plane, kohort, job, Reason.NO_ROOM, Reason.TOO_LARGE, Reason.NODE_NOT_OFFERED, Reason.BACKING_OFF)
     assert observer.partial_seconds("wide", 5) == 0
-    # It holds nothing: another gang that needs the whole zone starts at once.
+    # The refused gang holds no room: another gang that needs the whole zone starts at once.
     whole = {"nodeSelector": {ZONE: "east"}}
     other = submit(plane, TFJob(space, "other", workers=6, ps=0, worker_cpu="4", extra=whole))
     all_bound(plane, other)
 
 
-# -- refused by name -----------------------------------------------------------------------------
+# -- The tests below are about constraints for which Kohort refuses a job. -----------------------
 
 
 SPREAD = {"maxSkew": 1, "topologyKey": ZONE, "labelSelector": {"matchLabels": {"a": "b"}}}
@@ -344,7 +344,7 @@ def test_what_no_plan_can_promise_is_refused_by_name(
 ) -> None:
     job = submit(plane, TFJob(space, "asks", workers=2, extra=UNSUPPORTED[field]))
     refused(plane, kohort, job, Reason.UNSUPPORTED, detail=field)
-    if field != "resourceClaims":  # there kube-scheduler waits for the claim and calls no extender
+    if field != "resourceClaims":  # For a resource claim kube-scheduler waits without a call.
         until(lambda: any(Reason.UNSUPPORTED.text in refusal(pod) for pod in pods(plane, space)), "told on the pod")
     assert not observer.bound_now("asks")
 

@@ -1,4 +1,4 @@
-"""Tests of jobs whose pods a ResourceQuota refuses: jobs of the namespace that have grown give them room.
+"""Tests of jobs whose pods a ResourceQuota refuses: grown jobs of the namespace are shrunk to make room in the quota.
 
 tests/simulation/test_quota_scenes.py has more such scenes in virtual time.
 """
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
-STARTS = 30.0  # seconds from when a job can give until the one that waits runs
+STARTS = 30.0  # A job must start within so many seconds after another job can give it room in the quota.
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 NODES, CORES = 100, 4
-CASES = 20  # of each kind, on one filled cluster; every case takes two nodes
+CASES = 20  # One filled cluster serves so many measurements of each kind; each uses two nodes.
 BOUND_IN, PATCHED_IN = 2.0, 1.0
 LIMIT = 40.0
 
@@ -42,7 +42,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A full cluster with its observers."""
+    """A full cluster, with the actions whose reaction times are measured."""
 
     plane: ControlPlane
     kohort: Kohort
@@ -50,9 +50,7 @@ class Scene:
     observer: ClusterObserver
 
     def fill(self) -> None:
-        """Fill the first nodes with two elastic jobs each and the rest with others' pods; then add two waiting
-        gangs.
-        """
+        """Fill 40 nodes with elastic jobs and the others with a foreign pod each, and submit two gangs that wait."""
         with ThreadPoolExecutor(8) as clients:
             list(clients.map(self._hold, range(2 * CASES, NODES)))
         elastic = [TFJob(self.space, f"wide-{n}", 7, least=3, most=7, utility="5") for n in range(CASES)]
@@ -67,7 +65,7 @@ class Scene:
         self.plane.api.create(f"/api/v1/namespaces/{self.space}/pods", pod)
 
     def wait(self, job: TFJob) -> TFJob:
-        """Submit a gang that waits for room."""
+        """Submit the gang, and wait until Kohort says that it waits for room."""
         submit(self.plane, job)
         until(lambda: reason(self.kohort, job) == "WaitingForRoom", f"{job.name} waiting for room", LIMIT)
         return job
@@ -89,7 +87,7 @@ class Scene:
         self.plane.api.delete(f"/api/v1/namespaces/{self.space}/pods/holds-{node}?gracePeriodSeconds=0")
 
     def _bound_at(self, job: TFJob) -> float:
-        """Return when the last of its members was first seen bound."""
+        """Return when the observer saw the job's last member bound, in monotonic seconds."""
         first: dict[str, float] = {}
         for sighting in list(self.observer.sightings):
             if sighting.job == job.name and sighting.bound:
@@ -97,7 +95,7 @@ class Scene:
         return max(first.values())
 
     def heavier_job_arrives(self, n: int) -> float:
-        """Return the seconds from its creation until a running job was told to give workers for it."""
+        """Submit a heavier job; return the seconds until a running job's number of workers was patched for it."""
         before, job = self._workers(), TFJob(self.space, f"heaviest-{n}", 3, utility="100")
         began = time.monotonic()
         submit(self.plane, job)
@@ -108,7 +106,7 @@ class Scene:
         return patched
 
     def _workers(self) -> int:
-        """Return how many workers the elastic jobs ask for together."""
+        """Return the sum of the worker replicas in the objects of the elastic jobs."""
         jobs = self.plane.api.get(TFJOBS.format(namespace=self.space))["items"]
         asked = (one["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] for one in jobs if _is_wide(one))
         return sum(asked)
@@ -120,7 +118,7 @@ def _is_wide(job: Json) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """The reaction times."""
+    """Reaction times: from free room to a bound gang, and from a heavier job to the first patch for it."""
 
     bound: Sequence[float]
     patched: Sequence[float]
@@ -135,12 +133,12 @@ def told(seconds: Sequence[float]) -> str:
 
 
 def percentile(seconds: Sequence[float], share: int) -> float:
-    """Return the smallest value that so many percent do not exceed."""
+    """Return the percentile of the values, for example the median for a ``share`` of 50."""
     return sorted(seconds)[ceil(len(seconds) * share / 100) - 1]
 
 
 def react(plane: ControlPlane, rounds: int) -> Seconds:
-    """Run so many rounds, each on a newly filled cluster."""
+    """Measure all reaction times in ``rounds`` rounds, each on a newly filled cluster."""
     bound, patched = list[float](), list[float]()
     settings = {"kod2": {"cooldown_seconds": 3600, "starve_limit_seconds": 86_400}}
     with fresh_kohort(plane, settings, "reaction") as kohort:
@@ -159,7 +157,7 @@ def test_room_is_used_within_two_seconds_and_made_within_one(plane: ControlPlane
     print(found)
     for seconds, bar in ((found.bound, BOUND_IN), (found.patched, PATCHED_IN)):
         assert percentile(seconds, 50) <= bar
-        assert percentile(seconds, 90) <= 3 * bar  # because the machine may be doing something else
+        assert percentile(seconds, 90) <= 3 * bar  # A busy machine may delay a few.
 
 
 @pytest.mark.soak

@@ -56,7 +56,7 @@ def starts(plane: ControlPlane, job: TFJob) -> None:
 
 def test_the_number_of_pods_that_a_node_takes(plane: ControlPlane, kohort: Kohort, space: str) -> None:
     four = submit(plane, TFJob(space, "four", workers=4, ps=0, worker_cpu="100m", extra=on("few")))
-    waits(kohort, four, "GangExceedsCluster", "4 pods asked for, the nodes open to it have 3 pods")
+    waits(kohort, four, "GangExceedsCluster", "members ask for 4 pods in all, the nodes open to it have 3 pods")
     assert "lacks 1 pod" in cli(kohort, "explain", f"{space}/four")
     plane.kubectl("patch", "node", "few-0", "--subresource=status", "-p", '{"status":{"allocatable":{"pods":"4"}}}')
     starts(plane, four)

@@ -19,7 +19,7 @@ from tests.controlplane import ControlPlane
 from tests.controlplane.kohort import Kohort
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
-NODES, GANGS = 1000, 2000  # of five members
+NODES, GANGS = 1000, 2000  # Each job has five members.
 KILLS = 3
 READY_IN = 5.0
 

@@ -1,4 +1,4 @@
-"""Tests of what may go wrong between plan and bind: the gang is planned again or released in time, never half."""
+"""Tests of faults between plan and bind: the gang is planned again or released in time, and never stays half bound."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from tests.e2e.waiting import at_rest, never, until
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.full
-REPAIR = BarrierSettings().repair_seconds  # the default
-SLACK = 5.0  # seconds that the start after a crash may take
+REPAIR = BarrierSettings().repair_seconds
+SLACK = 5.0  # The extender's start after a crash may take so many seconds.
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def watch(plane: ControlPlane, space: str) -> Iterator[ClusterObserver]:
 
 
 def suspension(plane: ControlPlane, job: TFJob) -> tuple[bool, bool]:
-    """Return whether the job is suspended, and whether it has the mark of a release."""
+    """Return whether the job is suspended, and whether it has the annotation that marks a release by Kohort."""
     item = plane.api.get(job.path)
     return bool(item["spec"]["runPolicy"].get("suspend")), RELEASED in item["metadata"].get("annotations", {})
 
@@ -98,13 +98,13 @@ def assert_no_node_is_overcommitted(plane: ControlPlane) -> None:
     assert all(cores <= CORES for cores in taken.values()), dict(taken)
 
 
-# -- the extender dies ---------------------------------------------------------------------------
+# -- In the tests below, the extender is killed. -------------------------------------------------
 
 
 def test_extender_killed_after_the_plan(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """kube-scheduler is suspended, so that there is only the plan."""
+    """kube-scheduler is suspended, so that the extender is killed when the gang has a plan and no bind call."""
     kohort.scheduler.pause()
     try:
         job = submit(plane, TFJob(space, "gang", workers=4))
@@ -119,10 +119,10 @@ def test_extender_killed_after_the_plan(
 def test_extender_killed_again_and_again(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Whenever it is killed, all gangs are bound in the end, and none stays half bound."""
+    """The extender is killed five times at arbitrary moments; in the end all gangs are bound whole."""
     jobs = [submit(plane, TFJob(space, f"gang-{n}", workers=4)) for n in range(5)]
     for moment in (0.1, 0.4, 0.2, 0.8, 0.3):
-        time.sleep(moment)  # the kills must come at arbitrary moments
+        time.sleep(moment)  # The kills must come at arbitrary moments.
         reborn(kohort)
     for job in jobs:
         bound_whole(plane, job)
@@ -131,7 +131,7 @@ def test_extender_killed_again_and_again(
 
 
 def test_a_restart_finds_every_job_as_it_was(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """One is rigid and running, one shrunk by a heavier one, and one waiting."""
+    """The jobs are a rigid and a heavy job that run, a light job that was shrunk, and a waiting job."""
     rigid = submit(plane, TFJob(space, "rigid", workers=4))
     light = submit(plane, TFJob(space, "light", workers=20, least=2, most=20))
     until(lambda: is_bound(plane, rigid) and is_bound(plane, light), "both bound")
@@ -151,13 +151,13 @@ def test_a_restart_finds_every_job_as_it_was(plane: ControlPlane, kohort: Kohort
     assert reason(kohort, waits) == why
 
 
-# -- members, nodes and jobs go ------------------------------------------------------------------
+# -- In the tests below, members, nodes or jobs are deleted or closed. ---------------------------
 
 
 def test_a_member_deleted_at_the_barrier(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Its bind is dropped; the operator's new pod replaces it, and the gang is bound."""
+    """The deleted member's bind call is dropped; the operator creates a new pod for it, and the gang is bound."""
     job = at_the_barrier(plane, kohort, space)
     gone = plane.api.get(f"/api/v1/namespaces/{space}/pods/gang-worker-1")["metadata"]["uid"]
     plane.api.delete(f"/api/v1/namespaces/{space}/pods/gang-worker-1")
@@ -186,7 +186,7 @@ def test_a_node_cordoned_at_the_barrier(
 
 
 def test_a_node_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver) -> None:
-    """The API server would bind to a deleted node; Kohort plans again."""
+    """The API server would accept a binding to a deleted node, so Kohort itself must plan the gang again."""
     job = at_the_barrier(plane, kohort, space)
     lost = only_node(kohort, job)
     plane.api.delete(f"/api/v1/nodes/{lost}")
@@ -212,7 +212,7 @@ def ready_nodes(kohort: Kohort) -> set[str]:
 
 
 def test_a_job_deleted_at_the_barrier(plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver) -> None:
-    """Its plan and its room go with it, and none of its pods is ever bound."""
+    """The deleted job's plan is given up, its room is free at once, and none of its pods is ever bound."""
     job = at_the_barrier(plane, kohort, space, workers=9)
     next_one = submit(plane, TFJob(space, "next", workers=29))
     until(lambda: reason(kohort, next_one) == "WaitingForRoom", "the next one waits")
@@ -230,7 +230,7 @@ def workers_of(plane: ControlPlane, job: TFJob) -> int:
 def test_a_job_deleted_in_mid_scale(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver, deleted: str
 ) -> None:
-    """During a shrink of the light job for the heavy one, either is deleted."""
+    """A light job is being shrunk for a heavy one when one of the two is deleted; the other gets the room."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29))
     bound_whole(plane, light)
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
@@ -246,16 +246,16 @@ def test_a_job_deleted_in_mid_scale(
     assert_no_node_is_overcommitted(plane)
 
 
-# -- bindings fail, room is stolen ---------------------------------------------------------------
+# -- In the tests below, bindings fail, or a gang loses its room. --------------------------------
 
 
 def test_a_gang_that_cannot_be_bound_whole_is_released_whole(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Two of five bindings are refused permanently.
+    """The API server refuses two of five bindings for as long as the gang is tried.
 
-    In the end the other three are gone, and the operator does not fail the job. Members take three seconds to stop: one
-    that terminates in a job that is not suspended would be a failure.
+    The three bound members are deleted, and the operator does not fail the job. It would do so if a member, which
+    takes three seconds to stop, were terminating in a job that is not suspended.
     """
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space, stop_seconds=3)
@@ -275,18 +275,18 @@ def test_a_gang_that_cannot_be_bound_whole_is_released_whole(
 
 
 def test_a_users_suspension_wins_over_a_release(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """During the release, its user resumes and suspends it with another client."""
+    """A user who takes over the suspension during a release keeps the job suspended until the user resumes it."""
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space, stop_seconds=3)
         until(lambda: is_released(plane, job), "suspended under our mark")
-        # In one write, or the operator would see a job that goes on with terminating members, and fail it.
+        # The user only removes Kohort's mark; if the user resumed the job, terminating members would make it fail.
         plane.kubectl("annotate", "tfjob", job.name, "-n", space, "kohort.dev/released-")
         until(lambda: not pods(plane, space, job.name), "no pod left")
         never(lambda: not suspension(plane, job)[0], "it went on", 3)
         assert reason(kohort, job) == "JobSuspended"
     plane.kubectl("patch", "tfjob", job.name, "-n", space, "--type=merge", "-p", suspend_patch(on=False))
     bound_whole(plane, job)
-    # A user's suspension of a running job is not taken for ours, even with a leftover mark.
+    # Kohort does not take a user's suspension of a running job for its own release, even with a leftover mark.
     note = {"metadata": {"annotations": {RELEASED: "true"}}}
     plane.api.patch(job.path, note)
     plane.kubectl("patch", "tfjob", job.name, "-n", space, "--type=merge", "-p", suspend_patch(on=True))
@@ -298,7 +298,7 @@ def test_a_users_suspension_wins_over_a_release(plane: ControlPlane, kohort: Koh
 def test_a_release_without_its_operator_gives_the_room_back_too(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """The job stays suspended until the operator is back."""
+    """While the operator is stopped, the job stays suspended with its members; then it is released and bound whole."""
     with refused_bindings(plane, space, LATE):
         job = half_bound(plane, space)
         with no_operator(plane):
@@ -311,7 +311,7 @@ def test_a_release_without_its_operator_gives_the_room_back_too(
 
 
 def shrink(plane: ControlPlane, space: str, *, dynamic: bool) -> TFJob:
-    """Shrink a light job, whose workers take three seconds to stop, for a heavy one."""
+    """Start a light job whose workers take 3 s to stop, shrink it for a heavy job, and return the light job."""
     light = TFJob(space, "light", workers=9, least=2, most=9, worker_cpu="3")
     submit(plane, light, dynamic=dynamic, stop_seconds=3)
     bound_whole(plane, light)
@@ -323,9 +323,9 @@ def shrink(plane: ControlPlane, space: str, *, dynamic: bool) -> TFJob:
 def test_the_operator_survives_workers_that_take_their_time(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """A gap in the indices would end it, so workers go one by one.
+    """The operator crashes on a gap in the workers' indices, so Kohort removes slow workers one by one.
 
-    A gap is worker 8 gone while worker 9 still terminates.
+    A gap is, for example, worker 8 gone while worker 9 still terminates.
     """
     light = shrink(plane, space, dynamic=True)
     operator = plane.processes["training-operator"]
@@ -338,7 +338,7 @@ def test_the_operator_survives_workers_that_take_their_time(
 def test_workers_that_take_their_time_to_go(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Their room is charged until they are gone, so no pod is bound into it before."""
+    """The room of terminating workers is charged until they are gone, so no pod is bound into it before."""
     light = shrink(plane, space, dynamic=True)
     assert not failed(plane, light)
     assert len(nodes_of(plane, space, light.name)) == 1 + workers_of(plane, light)
@@ -347,7 +347,7 @@ def test_workers_that_take_their_time_to_go(
 
 
 def test_a_job_that_would_fail_is_not_shrunk(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """Without enableDynamicWorker, a terminating worker counts as failed."""
+    """Without enableDynamicWorker, a terminating worker counts as failed, so Kohort does not shrink the job."""
     light = submit(plane, TFJob(space, "light", workers=29, least=2, most=29), dynamic=False, stop_seconds=3)
     bound_whole(plane, light)
     heavy = submit(plane, TFJob(space, "heavy", workers=20, utility="100"))
@@ -361,7 +361,7 @@ def test_a_job_that_would_fail_is_not_shrunk(plane: ControlPlane, kohort: Kohort
 def test_room_stolen_by_the_default_scheduler(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """Another pod takes half of the node while the gang is at the barrier."""
+    """Another pod takes half of the planned node while the gang is at the barrier; the gang is planned elsewhere."""
     job = at_the_barrier(plane, kohort, space, workers=6)
     lost = only_node(kohort, job)
     create_pod(plane, space, lone_pod("thief", cpu="5", scheduler="default-scheduler", **on_node(lost)))
@@ -376,7 +376,7 @@ def test_room_stolen_by_the_default_scheduler(
 def test_room_stolen_for_which_there_is_no_other(
     plane: ControlPlane, kohort: Kohort, space: str, watch: ClusterObserver
 ) -> None:
-    """No member is bound; the gang waits with a reason until the room is free."""
+    """Other pods take the planned room and no other is left; the gang waits with a reason until that room is free."""
     job = submit(plane, TFJob(space, "gang", workers=2, worker_cpu="10", ps_cpu="10"), hold="PS")
     until(lambda: at_barrier(kohort, job) == 2, "every worker at the barrier")
     for node in ("node-0", "node-1", "node-2"):
@@ -395,7 +395,7 @@ def test_room_stolen_for_which_there_is_no_other(
 
 
 def test_the_extender_survived_all_of_this_without_a_fault(kohort: Kohort) -> None:
-    """A fault would have ended the process or left a traceback."""
+    """The extender still runs after the tests above, and its log has no traceback."""
     assert httpx.get(f"{kohort.health}/livez", timeout=60, trust_env=False).is_success
     for process in (kohort.extender, kohort.controller):
         log = process.log.read_text()

@@ -1,4 +1,4 @@
-"""Tests that kohort render builds the same as kubectl from the same folders."""
+"""Tests that ``kohort render`` builds the same objects as ``kubectl kustomize`` from the same folders."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.full
 
 
 def in_order(value: Any, key: str = "") -> Any:
-    """Return the value with lists of known items ordered by name, because a merge may change their order."""
+    """Return the value with lists whose items have names ordered by these, because a merge may change their order."""
     if isinstance(value, dict):
         return {name: in_order(below, name) for name, below in value.items()}
     if isinstance(value, list):
         found = [in_order(one) for one in value]
         by = KEYS.get(key) or ("containerPort" if key == "ports" else "")
         return sorted(found, key=lambda one: str(one.get(by))) if by and isinstance(found[0], dict) else found
-    return re.sub(r"\n+", "\n", value) if isinstance(value, str) else value  # kubectl's writer doubles some line ends
+    return re.sub(r"\n+", "\n", value) if isinstance(value, str) else value  # kubectl doubles some line ends.
 
 
 def named(objects: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], Any]:

@@ -1,4 +1,4 @@
-"""Tests of a running gang that loses a node: a lighter job makes room for it, or it is released and queued again."""
+"""Tests of a running gang that loses a node: a lighter job makes room for it, or the gang is released and queued."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.full
 
 Json = dict[str, Any]
 REPAIR = 10.0
-IN_TIME = 60.0  # a new pod is created, planned, scheduled and started; these tests do not measure speed
+IN_TIME = 60.0  # A lost pod's successor must run within so many seconds, which are generous: speed is not measured.
 OTHERS = "node-2"
 
 
@@ -42,11 +42,11 @@ def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[
 
 @contextmanager
 def without_node(plane: ControlPlane, name: str) -> Iterator[None]:
-    """Delete the node and its pods; the pod garbage collector would take 40 s."""
+    """Delete the node and its pods, as the pod garbage collector would do after 40 s; restore the node at the end."""
     plane.api.delete(f"/api/v1/nodes/{name}")
     lost = plane.api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]
     for meta in (pod["metadata"] for pod in lost):
-        with suppress(ControlPlaneError):  # the pod is gone already
+        with suppress(ControlPlaneError):  # The pod may be gone already.
             plane.api.delete(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}?gracePeriodSeconds=0")
     try:
         yield
@@ -68,7 +68,7 @@ def is_ready(plane: ControlPlane, name: str) -> bool:
 
 
 def fill(plane: ControlPlane, space: str, *, elastic: bool) -> TFJob:
-    """Submit a light job that fills one node: a ps and three workers of three cores, at least one if elastic."""
+    """Start a light job of a ps and three workers of three cores that fills one node; its minimum is 1 if elastic."""
     least, most = (1, 3) if elastic else (None, None)
     job = TFJob(space, "light", workers=3, least=least, most=most, worker_cpu="3", extra=on_node(OTHERS))
     submit(plane, job, stop_seconds=1)
@@ -77,7 +77,7 @@ def fill(plane: ControlPlane, space: str, *, elastic: bool) -> TFJob:
 
 
 def heavy_tfjob(plane: ControlPlane, space: str) -> None:
-    """Submit a job with a ps and a worker on one node and a worker on another, which are then full."""
+    """Submit a heavier job whose ps and one worker fit on one node, and whose other worker needs a second node."""
     job = TFJob(space, "heavy", ps_cpu="3", worker_cpu="6", utility="50", dynamic=True)
     submit(plane, job, stop_seconds=1)
 
@@ -114,7 +114,7 @@ HEAVY = {"TFJob": (heavy_tfjob, 3), "StatefulSet": (heavy_stateful_set, 2), "Job
 
 
 def members(plane: ControlPlane, space: str) -> dict[str, tuple[str, str]]:
-    """Return node and UID of each bound member of the heavy job, by the slot that its binding wrote."""
+    """Return (node, UID) of each running member of the heavy job by its slot, which the binding noted."""
     found = (pod for pod in pods(plane, space) if pod["metadata"]["name"].startswith("heavy-"))
     return {
         pod["metadata"]["annotations"][SLOT]: (pod["spec"]["nodeName"], pod["metadata"]["uid"])
@@ -124,7 +124,7 @@ def members(plane: ControlPlane, space: str) -> dict[str, tuple[str, str]]:
 
 
 def alone(running: dict[str, tuple[str, str]]) -> tuple[str, str]:
-    """Return the slot of a member that is alone on its node, and the node."""
+    """Return slot and node of a member that shares its node with no other member."""
     hosts = [node for node, _ in running.values()]
     return next((slot, node) for slot, (node, _) in sorted(running.items()) if hosts.count(node) == 1)
 
@@ -160,11 +160,12 @@ def test_a_lost_member_is_replaced_in_room_that_a_lighter_job_gives(
         assert observer.deleted("light", "ps") == 0
 
 
-@pytest.mark.parametrize("kind", ["TFJob", "StatefulSet"])  # a successor has the name of the lost pod
+# Their controllers give a recreated pod the name of the lost pod.
+@pytest.mark.parametrize("kind", ["TFJob", "StatefulSet"])
 def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
     live_plane: ControlPlane, kohort: Kohort, space: str, kind: str
 ) -> None:
-    """As in a drain with the full grace period."""
+    """A deleted worker takes 2.5 repair times to stop, as in a drain; the other members stay, without a release."""
     plane, (make, count) = live_plane, HEAVY[kind]
     make(plane, space)
     until(lambda: len(members(plane, space)) == count, "the job running")
@@ -183,7 +184,7 @@ def test_a_member_that_takes_longer_to_stop_than_a_repair_costs_nobody_else(
 
 
 def is_another(now: dict[str, tuple[str, str]], before: dict[str, tuple[str, str]], slot: str) -> bool:
-    """Tell whether another pod than before runs in that slot."""
+    """Tell whether the slot's pod now has another UID than before."""
     return slot in now and now[slot][1] != before[slot][1]
 
 
@@ -194,7 +195,7 @@ def explained(kohort: Kohort, space: str) -> str:
 def test_a_gang_that_cannot_be_made_whole_is_released_whole_and_queues_with_its_arrival(
     live_plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """The lighter, rigid job stays."""
+    """The heavy gang loses a node, and the lighter job is rigid, so the gang waits until the node is back."""
     plane, heavy = live_plane, TFJob(space, "heavy")
     fill(plane, space, elastic=False)
     heavy_tfjob(plane, space)

@@ -1,4 +1,4 @@
-"""Tests of the ServiceAccounts' rights on a real API server: each part has what it needs and nothing else."""
+"""Tests of the ServiceAccounts' rights on a real API server: each process has what it needs and no other rights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ WRITE = ("create", "update", "patch", "delete", "deletecollection")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question to the authoriser about ``group:resource/subresource``; the core group has no name."""
+    """A question for the API server: is the verb allowed on ``what``, written as "group:resource/subresource"?
+
+    The core group has no name.
+    """
 
     what: str
     verb: str
@@ -78,7 +81,7 @@ NEEDED: dict[str, list[Asked]] = {
         *ask("configmaps", "get", namespace="kube-system", name="extension-apiserver-authentication"),
     ],
 }  # fmt: skip
-# The pod with three containers has the rights of all three parts and no others.
+# The ServiceAccount of the pod with three containers has the rights of all three containers and no others.
 NEEDED[WHOLE] = [asked for part in (EXTENDER, CONTROLLER, SCHEDULER) for asked in NEEDED[part]]
 
 NOBODYS = [
@@ -109,7 +112,7 @@ NOBODYS = [
     *ask("resourcequotas", *WRITE, namespace=TEAM), *ask("certificates.k8s.io:certificatesigningrequests", *WRITE),
     *ask("services", *WRITE, namespace=TEAM), *ask("scheduling.k8s.io:priorityclasses", *WRITE),
 ]  # fmt: skip
-# What another part may do and this one may not.
+# By ServiceAccount: rights that another process has and this one must not have.
 ONLY_OTHERS: dict[str, list[Asked]] = {
     EXTENDER: [
         *ask("pods/eviction", "create", namespace=TEAM),
@@ -130,13 +133,13 @@ ONLY_OTHERS: dict[str, list[Asked]] = {
     ],
     WHOLE: [],
 }  # fmt: skip
-# Kubernetes' own role of kube-scheduler includes these.
+# These rights come with Kubernetes' own role for kube-scheduler.
 OF_KUBE_SCHEDULER = {(LEASE, "create"), ("pods", "delete")}
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield a control plane without scheduler and without Kohort, but with its ServiceAccounts."""
+    """Yield a control plane that has Kohort's ServiceAccounts and rights, but runs neither Kohort nor a scheduler."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("rights")) as started:
         started.apply(*manifests())
         started.kubectl("create", "namespace", TEAM)
@@ -202,7 +205,7 @@ def test_what_no_part_needs_is_refused(accounts: dict[str, Account], name: str) 
     assert not given
 
 
-# -- real calls ----------------------------------------------------------------------------------
+# -- The tests below make real calls with the rights of each service account. --------------------
 
 
 def pod(name: str, scheduler: str) -> Json:
@@ -222,7 +225,7 @@ NOMINATE = {"status": {"nominatedNodeName": "node-0"}}
 
 @pytest.fixture
 def ours_and_theirs(plane: ControlPlane) -> Iterator[tuple[str, str]]:
-    """Yield a pod that opted in and one that did not."""
+    """Yield the paths of a pod that opted in and of a pod that did not."""
     for name, scheduler in (("ours", "kohort"), ("theirs", "default-scheduler")):
         plane.api.create(POD, pod(name, scheduler))
     yield f"{POD}/ours", f"{POD}/theirs"
@@ -235,7 +238,7 @@ def test_the_controller_changes_and_deletes_only_pods_that_opted_in(
 ) -> None:
     ours, theirs = ours_and_theirs
     account = accounts[name]
-    # A policy is in force a moment after it was created.
+    # An admission policy is in force only a moment after its creation.
     until(lambda: account.status("PATCH", theirs, TOUCH) == FORBIDDEN, "the policy in force")
     ungate = [{"op": "remove", "path": "/spec/schedulingGates/0"}]
     for refused in (
@@ -246,7 +249,7 @@ def test_the_controller_changes_and_deletes_only_pods_that_opted_in(
     ):
         assert refused.status_code == FORBIDDEN, refused.text
         assert "only pods with schedulerName kohort" in refused.text
-    # Nor can it opt them in first.
+    # Nor can the controller make such a pod opt in first.
     assert account.status("PATCH", theirs, {"spec": {"schedulerName": "kohort"}}) in (403, 422)
     after = plane.api.get(theirs)
     assert len(after["spec"]["schedulingGates"]) == 1
@@ -295,7 +298,7 @@ def test_jobs_are_resized_by_the_controller_and_otherwise_left_alone(
 
 @pytest.mark.full
 def test_who_leads_no_more_changes_nothing(plane: ControlPlane, accounts: dict[str, Account]) -> None:
-    """A replica that wakes from a pause names itself, but the Lease is another's by then."""
+    """A replica that was suspended still writes its own name as leader, but another replica holds the Lease by then."""
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kohort-scheduler"}}
     plane.api.create(leases, lease | {"spec": {"holderIdentity": "new_1234"}})
@@ -366,7 +369,7 @@ def test_the_gate_is_the_only_map_and_the_lease_the_only_lease(
     assert accounts[CONTROLLER].status("DELETE", f"{leases.format(NAMESPACE)}/kohort-scheduler") == FORBIDDEN
 
 
-# -- manifests -----------------------------------------------------------------------------------
+# -- In the tests below, the API server checks the manifests. ------------------------------------
 
 
 FILES = sorted(file for file in (*BASE.glob("*.yaml"), *(CHECKOUT / "manifests/examples").glob("*.yaml"))
@@ -401,7 +404,7 @@ def test_the_server_takes_the_overlay_for_a_shared_scheduler(plane: ControlPlane
 
 @pytest.mark.full
 def test_a_manifest_with_a_fault_is_not_taken(plane: ControlPlane) -> None:
-    """The dry run above can fail: an unknown field suffices."""
+    """Show that the dry run of the tests above can fail: an unknown field in a manifest is refused."""
     text = (BASE / "deployment.yaml").read_text().replace("enableServiceLinks:", "enableServiceLink:")
     with pytest.raises(ControlPlaneError, match="enableServiceLink"):
         plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)

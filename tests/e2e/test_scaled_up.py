@@ -1,4 +1,4 @@
-"""Tests of a user who scales a running Deployment up beyond the room: everything that people read says who waits."""
+"""Tests of a running Deployment that is scaled up beyond the room: commands, Events and pods say which pods wait."""
 
 from __future__ import annotations
 

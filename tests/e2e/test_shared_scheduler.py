@@ -32,7 +32,7 @@ OVERLAY = CHECKOUT / "manifests" / "overlays" / "shared-scheduler"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kohort-system/leases/kohort-extender"
 FILTER = {"Pod": {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": {}}, "NodeNames": ["node-0"]}
 WINDOW = 4.0
-HANDED_OVER = 8.0  # seconds: two checks of the Lease and the probe's own delay
+HANDED_OVER = 8.0  # The next leader is ready within so many seconds: two checks of the Lease, and the probe's delay.
 
 
 def shipped(name: str) -> Json:
@@ -48,14 +48,14 @@ SERVER_NAME = CONFIG["extenders"][0]["tlsConfig"]["serverName"]
 
 @dataclass(slots=True)
 class Certificates:
-    """Two CAs, one for the extender and one for its callers, with the files that both sides read."""
+    """Two CAs, for the extender's and its callers' certificates, and the files that extender and callers read."""
 
     folder: Path
     servers: trustme.CA = field(default_factory=trustme.CA)
     callers: trustme.CA = field(default_factory=trustme.CA)
 
     def write(self) -> None:
-        """Write a new certificate for the extender and one for kube-scheduler."""
+        """Write both CAs, and new certificates and keys for the extender and for kube-scheduler."""
         self.rotate()
         self.servers.cert_pem.write_to_path(str(self.folder / "server-ca.crt"))
         self.callers.cert_pem.write_to_path(str(self.folder / "ca.crt"))
@@ -64,14 +64,14 @@ class Certificates:
         caller.cert_chain_pems[0].write_to_path(str(self.folder / "client.crt"))
 
     def rotate(self) -> None:
-        """Replace key and certificate one after the other, so that for a moment they do not match."""
+        """Replace the extender's key and then its certificate, so that for a moment they do not match."""
         leaf = self.servers.issue_cert(SERVER_NAME)
         (self.folder / "tls.key").write_bytes(leaf.private_key_pem.bytes())
         time.sleep(0.1)
         (self.folder / "tls.crt").write_bytes(leaf.cert_chain_pems[0].bytes())
 
     def caller(self, name: str = PEER, ca: trustme.CA | None = None) -> ssl.SSLContext:
-        """Return the TLS context of a caller with that name."""
+        """Return the TLS context of a caller whose certificate has that name, from ``ca`` or the right CA."""
         context = ssl.create_default_context(cafile=str(self.folder / "server-ca.crt"))
         context.check_hostname = False
         (ca or self.callers).issue_cert("client.invalid", common_name=name).configure_cert(context)
@@ -80,14 +80,14 @@ class Certificates:
 
 @dataclass(slots=True)
 class Shared:
-    """Kohort, the scheduler that calls it, and its address."""
+    """A Kohort, the certificates, and the address of the verbs, which the cluster's kube-scheduler calls."""
 
     kohort: Kohort
     certificates: Certificates
     url: str
 
     def status(self, context: ssl.SSLContext) -> int:
-        """Return the status of a filter call, or 0 if the handshake fails."""
+        """Return the HTTP status of a filter call, or 0 if the TLS handshake fails."""
         try:
             with httpx.Client(verify=context, trust_env=False, timeout=60) as client:
                 return client.post(f"{self.url}/filter", json=FILTER).status_code
@@ -112,7 +112,7 @@ def settings_of(folder: Path, port: int) -> Json:
 
 
 def leader_binding() -> Json:
-    """Return the binding that names the leader's Lease, with the overlay's patch applied."""
+    """Return the admission policy's binding that names the leader's Lease, with the overlay's patch applied."""
     patch = shipped("leader-policy.yaml")
     of = (patch["kind"], patch["metadata"]["name"])
     (base,) = (one for one in manifests() if (one["kind"], one["metadata"]["name"]) == of)
@@ -128,7 +128,7 @@ def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     url = f"https://{LOOPBACK}:{port}/scheduler/v1"
     kohort = start_kohort(plane, settings_of(certificates.folder, port), name="shared")
     plane.apply(leader_binding())
-    kohort.scheduler.stop()  # the one in Kohort's pod, which the overlay does not have
+    kohort.scheduler.stop()  # The overlay has no kube-scheduler in Kohort's pod.
     extender = CONFIG["extenders"][0] | {"urlPrefix": url}
     extender["tlsConfig"] = {"serverName": SERVER_NAME} | {
         key: str(certificates.folder / name)
@@ -142,9 +142,9 @@ def shared(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def test_jobs_are_bound_whole_while_certificates_rotate(plane: ControlPlane, shared: Shared, space: str) -> None:
-    """Every few hundred milliseconds there is a new certificate.
+    """The extender's certificate is replaced every few hundred milliseconds, and no call fails.
 
-    No call fails, and other pods are scheduled too.
+    Pods that did not opt in are scheduled too.
     """
     shown = set()
     with ClusterObserver(plane, space) as observer:
@@ -184,7 +184,7 @@ def test_nobody_else_reaches_the_verbs(shared: Shared) -> None:
 
 
 def second_extender(plane: ControlPlane, shared: Shared) -> tuple[Process, str]:
-    """Start another replica with its own ports; return it with its probes' address."""
+    """Start a second extender on its own ports; return its process and the address of its health checks."""
     tls, port, health = free_ports(3)
     config = yaml.safe_load((plane.workdir / "shared.yaml").read_text())
     config["server"] |= {"port": port, "health_port": health}

@@ -1,6 +1,7 @@
-"""40 generated situations on the real control plane: what is told of each, lifted in the world, starts the gang.
+"""40 generated situations in which a gang waits, on the real control plane.
 
-All are there at once; each has nodes and a namespace of its own, so that they do not disturb each other.
+Kohort must name the constraint for which each gang waits; when the test removes that constraint from the cluster, the
+gang must start. All situations exist at once, each with its own nodes and namespace.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from tests.situations.scene import Constraint
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1500, func_only=True)]
 
-LONG = 600.0  # seconds for all situations together
+LONG = 600.0  # All situations together may take so many seconds.
 
 
 @pytest.fixture
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield a new control plane, also for a second try; its controller manager counts what a ResourceQuota has left."""
+    """Yield a control plane that is new for each try; its controller manager counts the use of ResourceQuotas."""
     folder = tmp_path_factory.mktemp("situations")
     with ControlPlane.start(nodes=None, workdir=folder, controller_manager=True) as started:
         yield started
@@ -39,7 +40,7 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def told(kohort: Kohort, stage: OnPlane) -> tuple[str, str]:
-    """Return the reason, and all that is told beside it; two empty texts as long as the gang is not known."""
+    """Return the code of the reason for which the gang waits, and all explaining text; ("", "") if it is unknown."""
     known = {(job["namespace"], job["name"]) for job in kohort.get("/v1/jobs")["jobs"]}
     if (stage.space, "gang") not in known:
         return "", ""
@@ -49,7 +50,7 @@ def told(kohort: Kohort, stage: OnPlane) -> tuple[str, str]:
 
 
 def unsaid(kohort: Kohort, stage: OnPlane, *constraints: Constraint) -> list[str]:
-    """Return what the explanation should say of the constraints, and does not."""
+    """Return what is missing in the explanation of the gang: a matching reason, or values of these constraints."""
     reason, text = told(kohort, stage)
     codes = [one.code for one in constraints]
     missing = [value for one in constraints for value in stage.values(one) if value not in text]
@@ -57,7 +58,7 @@ def unsaid(kohort: Kohort, stage: OnPlane, *constraints: Constraint) -> list[str
 
 
 def not_started(kohort: Kohort, stages: Iterable[OnPlane]) -> dict[str, object]:
-    """Return what is told of the gangs that are not bound whole."""
+    """Return by situation the reason and text of each gang that is not bound whole."""
     return {stage.scene.name: told(kohort, stage) for stage in stages if stage.bound() < stage.size}
 
 

@@ -18,7 +18,7 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.full
 
 WINDOW = 30.0
-CREATORS = 8  # requests at once, which is as fast as the API server takes them
+CREATORS = 8  # So many requests at once are as fast as the API server takes them.
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="class")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    """Yield a Kohort with a window in which 1,000 members pass kube-scheduler on a slow and busy machine."""
+    """Yield a Kohort whose barrier window is long enough for 1,000 members even on a slow and busy machine."""
     with fresh_kohort(plane, window(WINDOW), "wide") as started:
         yield started
 
@@ -41,7 +41,7 @@ def say(members: int, seconds: float) -> None:
 
 
 def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: ControlPlane, space: str) -> None:
-    """8 s at 2 pods/s admit 16 members, but not 17."""
+    """A window of 8 s at 2 pods/s admits 16 members and not 17; the log of the start says so."""
     kohort_settings = window(8, pods_per_second=2)
     with fresh_kohort(plane, kohort_settings, "narrow") as kohort, ClusterObserver(plane, space) as observer:
         log = kohort.extender.log.read_text()
@@ -51,21 +51,24 @@ def test_the_largest_gang_is_said_at_the_start_and_a_larger_one_waits(plane: Con
         until(lambda: len(observer.bound_now(small.name)) == 16, "the gang of 16 bound")
         until(lambda: len(pods(plane, space, large.name)) == 17, "all pods of the larger one created")
         until(lambda: reason(kohort, large) == "GangExceedsWindow", "the reason said")
-        assert job_view(kohort, large)["waits"]["detail"] == "17 members, largest gang 16"
+        assert (
+            job_view(kohort, large)["waits"]["detail"]
+            == "it has 17 members, and the largest gang that can be bound has 16"
+        )
         until(lambda: _told(plane, space, large.name, 17), "the reason on every pod")
         assert observer.most_bound(large.name) == observer.most_bound(large.name, "ps") == 0
 
 
 def _told(plane: ControlPlane, namespace: str, job: str, members: int) -> bool:
-    """Tell whether every pod of the job says why it waits (a gated one was never refused)."""
-    text = "the gang has more members than the barrier can collect in its time"
+    """Tell whether the job has all its pods and each is gated, or says that the gang is too large for the barrier."""
+    text = "the gang has more members than kube-scheduler can schedule while the barrier holds their binds"
     found = [pod["status"].get("conditions", []) for pod in pods(plane, namespace, job)]
     told = [any(text in c.get("message", "") or c["reason"] == "SchedulingGated" for c in seen) for seen in found]
     return len(told) == members and all(told)
 
 
 class TestWide:
-    """One Kohort whose settings admit a thousand members; it is stopped before another one is started."""
+    """Tests with one Kohort whose settings admit gangs of a thousand members."""
 
     def test_a_lone_pod_is_a_gang_of_one(self, plane: ControlPlane, kohort: Kohort, space: str) -> None:
         create_pod(plane, space, lone_pod("alone"))
@@ -85,10 +88,9 @@ class TestWide:
         assert len({s.node for s in observer.bound_now(job.name)}) == (1 if members <= 110 else 10)
 
     def test_a_thousand_members_bind_whole(self, plane: ControlPlane, kohort: Kohort, space: str) -> None:
-        """The operator is stopped, and the test creates its pods much faster.
+        """The test creates the pods itself, because the training operator would take 50 s.
 
-        The operator would take 50 s for them. This test is the last, because the operator then creates a Service for
-        each pod.
+        This test is the last, because the operator creates a Service for each pod as soon as it is back.
         """
         job = TFJob(space, "gang", workers=999, memory="64Mi")
         with ClusterObserver(plane, space) as observer, no_operator(plane):

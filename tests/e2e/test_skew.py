@@ -1,4 +1,4 @@
-"""Tests of the main flow and the extender's protocol on other versions of Kubernetes, and beside native gangs."""
+"""Tests of an elastic gang and the extender's protocol on other versions of Kubernetes, and beside native gangs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.e2e.waiting import never, until
 pytestmark = pytest.mark.skew
 Json = dict[str, Any]
 CORES = 7
-GATED_FROM = 36  # the minor version from which MutatingAdmissionPolicy v1 is served
+GATED_FROM = 36  # MutatingAdmissionPolicy v1 is served from this minor version on.
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """Kubernetes' own gangs in one version: feature gates and the API. 1.34 has none.
+    """How a version of Kubernetes offers its own gang scheduling: feature gates and API version. 1.34 has none.
 
-    ``groups`` tells whether pods name a PodGroup; in 1.35 they name a place in a Workload, which 1.36 replaced.
+    ``groups`` tells whether pods name a PodGroup; in 1.35 they refer to a Workload instead.
     """
 
     gates: str
@@ -59,7 +59,7 @@ def cluster(workdir: Path, version: str, native: Native | None = None) -> Iterat
 
 
 def main_flow(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """Run a job of two to six workers, a heavier gang that takes some, and the growth back; other pods run too."""
+    """Check that a job of two to six workers gives some to a heavier gang and grows back, and that single pods run."""
     with ClusterObserver(plane, space) as watch:
         light = submit(plane, TFJob(space, "light", workers=2, least=2, most=6), stop_seconds=0.5)
         until(lambda: len(nodes_of(plane, space)) == CORES, "six workers and a ps")
@@ -77,7 +77,7 @@ def main_flow(plane: ControlPlane, kohort: Kohort, space: str) -> None:
 
 
 def remove(plane: ControlPlane, job: TFJob) -> None:
-    """Delete the job and its pods, because a controller manager of another version collects nothing here."""
+    """Delete the job and its pods, because no controller manager runs here that would collect the pods."""
     plane.api.delete(job.path)
     plane.kubectl("delete", "pods", "-n", job.namespace, "-l", f"{JOB}={job.name}", "--wait=false")
 
@@ -108,7 +108,7 @@ def test_the_main_flow(tmp_path: Path, version: str) -> None:
 
 @pytest.mark.parametrize(("version", "native"), NATIVE.items(), ids=NATIVE)
 def test_beside_kube_schedulers_own_gangs(tmp_path: Path, version: str, native: Native) -> None:
-    """Run the main flow, and a native group if pods can name one."""
+    """Run `main_flow` with the version's own gang scheduling on, and a native gang if pods can name a PodGroup."""
     with cluster(tmp_path, version, native) as (plane, kohort), own_namespace(plane, "native") as space:
         main_flow(plane, kohort, space)
         if native.groups:

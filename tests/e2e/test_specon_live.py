@@ -60,7 +60,7 @@ def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[
 
 
 def start(plane: ControlPlane, space: str, name: str, *, migratable: bool = False) -> TFJob:
-    """Start a ps and a worker on the next node in turn."""
+    """Submit a job of a ps and a worker, and wait until both run; nodes fill in their order."""
     job = TFJob(space, name, workers=1, extra=ACCOUNT, notes={"migratable": "true"} if migratable else None)
     submit(plane, job)
     until(lambda: running(plane, job) == 2, f"{name} running")
@@ -86,9 +86,9 @@ def migrations(kohort: Kohort) -> list[Json]:
 def test_a_converged_job_leaves_a_crowded_node_once_whatever_others_tell(
     plane: ControlPlane, kohort: Kohort, space: str, port: int
 ) -> None:
-    """One of two jobs on node-0 has converged.
+    """One of two jobs on node-0 has converged, so SpeCon moves it to the empty node, once.
 
-    The other one grows. A third job, on node-1, sends false reports as fast as it can.
+    The other job on node-0 still improves. A job on node-1 sends false reports as fast as it can, without effect.
     """
     done = start(plane, space, "done", migratable=True)
     liar = start(plane, space, "liar", migratable=True)
@@ -109,14 +109,15 @@ def test_a_converged_job_leaves_a_crowded_node_once_whatever_others_tell(
         growing = enter(Trainee(plane, port, space, "grows", lambda n: 1000.0 - 10.0 * n))
         flood = enter(Flood(port, token(plane, "liar-worker-0", space), lies, space))
         until(lambda: is_on(plane, done, IDLE), "moved to the idle node")
-        assert time.monotonic() - began < CHECKPOINT  # it reported a checkpoint, so the full wait was not needed
+        # The job reported its checkpoint, so Kohort moved it before the whole checkpoint time was over.
+        assert time.monotonic() - began < CHECKPOINT
         (move,) = migrations(kohort)
         assert (move["job"]["name"], set(move["nodes"].values())) == ("done", {IDLE})
         crash(kohort)
         moved = uids(plane, done)
         never(lambda: uids(plane, done) != moved, "moved again", 4 * ROUND)
     assert uids(plane, liar, grows) == others
-    assert migrations(kohort) == []  # of this process: none since the restart
+    assert migrations(kohort) == []  # The restarted extender has made no move since its start.
     assert set(growing.answers) <= {204, 200, 429, 503}
     assert converged.asked == 1
     assert growing.asked == 0

@@ -64,8 +64,8 @@ def test_workers_that_a_quota_refuses_are_given_back_and_come_once_it_is_lifted(
     until(lambda: reason(kohort, job) == "GrowthStalled", "reported", seen=lambda: str(job_view(kohort, job)))
     until(lambda: asked(plane, job) == job_view(kohort, job).get("workers") == 1, "its replicas as before")
     assert {pod["metadata"]["uid"] for pod in pods(plane, space)} == first
-    until(lambda: any("given back" in note for note in told(plane, space)), "an Event")
-    assert all("3 of the 4 workers given have not come" in note for note in told(plane, space))
+    until(lambda: any("takes them back" in note for note in told(plane, space)), "an Event")
+    assert all("3 of the 4 workers that the job was given have not arrived" in note for note in told(plane, space))
     plane.api.delete(f"{QUOTAS.format(space)}/two")
     until(lambda: len(running(plane, space)) == 5, "grown after a rest", 240)
     assert first <= {pod["metadata"]["uid"] for pod in pods(plane, space)}

@@ -41,9 +41,10 @@ Json = dict[str, Any]
 NODES, CORES = 100, 2
 SEED = 7
 MORE_SEEDS = (1007, 1008)
-QUIET_LIMIT = 60.0  # seconds after the last fault within which everything settles
-PARTIAL_LIMIT = 60.0  # httpTimeout, then barrier.repair_seconds, with a start of the extender in between
-STALL_LIMIT = 75.0  # a silent watch is given up after 50
+QUIET_LIMIT = 60.0  # All jobs must end within so many seconds after the last fault.
+# A gang may be half bound for so many seconds: httpTimeout, a start of the extender, barrier.repair_seconds.
+PARTIAL_LIMIT = 60.0
+STALL_LIMIT = 75.0  # A job must start within so many seconds, because a silent watch is given up after 50 s.
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +71,11 @@ def storm(
     plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str, *, kills: int, rounds: int, unfinished: int,
     seed: int,
 ) -> tuple[int, Killer]:  # fmt: skip
-    """Kill each part so often in mid-gang and in mid-resize, in so many rounds; then wait, and check the outcome.
+    """Kill each process ``kills`` times while a gang is half bound and while a job is resized, in ``rounds`` rounds.
 
-    Returns how many faults the API server's clients met, and the killer. How soon the extender is ready again is
-    printed, but not judged, because it depends on the load of the machine: `python -m benchmarks.rebuild --check`
-    judges it.
+    Then wait until all jobs have ended, and check that no node was overcommitted, no gang stayed half bound, and no job
+    failed. Return the number of API server faults and the killer. The time until the extender is ready is only printed,
+    because it depends on the machine; `python -m benchmarks.rebuild --check` judges it.
     """
     chance, before = random.Random(seed), proxy.injected.total()
     standing = [
@@ -130,7 +131,7 @@ def _by_kind(proxy: FaultProxy) -> dict[str, int]:
 
 
 def _assert_rebuilt_is_fresh(kohort: Kohort, space: str) -> None:
-    """Check that the ledger equals the one that a new process builds from the API server."""
+    """Restart the extender, and check that it rebuilds the same ledger from the API server."""
     settled = at_rest(lambda: view(kohort, space))
     kohort.extender.crash()
     kohort.extender.start()
@@ -155,10 +156,10 @@ def test_a_long_storm(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, sp
 
 @pytest.mark.soak
 def test_watches_that_go_silent_are_noticed(plane: ControlPlane, proxy: FaultProxy, kohort: Kohort, space: str) -> None:
-    """They stay open without events, as behind a firewall that dropped them."""
+    """Kohort opens new watches when the old ones deliver nothing, as behind a firewall that has dropped them."""
     proxy.inject(Fault("stall"))
     job = submit(plane, TFJob(space, "gang", workers=4))
-    # The first thing that is not delivered is the news of the job and its pods.
+    # The watches deliver neither the new job nor its pods.
     never(lambda: knows(kohort, space), "told of a job by a silent watch", 3)
     proxy.inject(Fault("delay", seconds=0.0))
     took = until(lambda: len(nodes_of(plane, space, job.name)) == 5, "bound", STALL_LIMIT)

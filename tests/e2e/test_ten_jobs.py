@@ -1,4 +1,4 @@
-"""Tests of ten jobs at once beside the plain scheduler, which deadlocks or scatters them; and of starvation."""
+"""Tests of starvation, and of ten jobs that the default kube-scheduler deadlocks or scatters, and Kohort does not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPEATS = 3
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield three empty nodes of KOD2's shape."""
+    """Yield three empty nodes of ten cores, as in KOD2's experiments."""
     with ControlPlane.start(workdir=tmp_path_factory.mktemp("tenjobs"), controller_manager=True) as started:
         started.start_scheduler()
         yield started
@@ -38,13 +38,13 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     started.stop()
 
 
-# (cores of a worker, workers); a ps has one core, and nodes have ten.
+# Sizes of the ten jobs, each as (cores of a worker, number of workers); a ps has one core, and nodes have ten.
 LARGE = ((3, 6), (2, 6), (3, 5), (1, 6), (2, 5), (3, 6), (3, 4), (2, 6), (1, 5), (3, 5))
 NODE_SIZED = ((1, 4), (2, 4), (3, 3), (2, 3), (1, 6), (3, 2), (2, 4), (1, 5), (2, 4), (1, 8))
 
 
 def ten_jobs(namespace: str, scheduler: str, sizes: tuple[tuple[int, int], ...]) -> list[TFJob]:
-    """Return KOD2's experiment in small: ten jobs of one ps and several workers of different size."""
+    """Return ten jobs of one ps and several workers, a small version of KOD2's experiment."""
     return [
         TFJob(namespace, f"job-{n}", workers=most, least=1 + n % 2, most=most, worker_cpu=str(cpu), scheduler=scheduler)
         for n, (cpu, most) in enumerate(sizes)
@@ -53,7 +53,10 @@ def ten_jobs(namespace: str, scheduler: str, sizes: tuple[tuple[int, int], ...])
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The observer's record of ten jobs under one scheduler."""
+    """The outcome of ten jobs under one scheduler: finished jobs, and bound members of jobs that are half bound.
+
+    Also the longest time half bound in seconds, and the number of ps-worker pairs on different nodes.
+    """
 
     finished: int
     stuck: dict[str, int]
@@ -70,7 +73,10 @@ def run_ten(
     computes: float,
     limit: float,
 ) -> Run:
-    """Submit one job per second, each of which computes for ``computes`` seconds once it is whole; wait for all."""
+    """Submit ten jobs, one per second, and wait for their end, for at most ``limit`` seconds.
+
+    Each job computes for ``computes`` seconds once all its members run.
+    """
     with (
         own_namespace(plane, name) as namespace,
         ClusterObserver(plane, namespace) as observer,
@@ -97,7 +103,7 @@ def test_ten_jobs_finish_whole_where_the_plain_scheduler_deadlocks(plane: Contro
     plain = run_ten(plane, "large-plain", "default-scheduler", LARGE, computes=8, limit=25)
     assert ours.finished == TEN
     assert ours.partial_seconds <= WINDOW
-    # Under the plain scheduler, the same jobs hold room, and none of them can ever start.
+    # Under the default scheduler, half bound jobs hold each other's room, and none of them can ever start.
     assert plain.finished < TEN
     assert len(plain.stuck) >= 2
 
@@ -121,7 +127,7 @@ STARVE = 15.0
 
 @pytest.fixture
 def impatient(plane: ControlPlane, kohort: Kohort) -> Iterator[None]:
-    """Run a Kohort with a STARVELIMIT of a few seconds."""
+    """Replace the module's Kohort by one with a starvation limit of 15 s for the test."""
     kohort.stop()
     started = start_kohort(plane, {"kod2": {"cooldown_seconds": 5, "starve_limit_seconds": STARVE}}, name="impatient")
     yield
@@ -133,7 +139,7 @@ def impatient(plane: ControlPlane, kohort: Kohort) -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", ["a light job under heavy ones", "a large gang under small ones"])
 def test_nobody_starves(plane: ControlPlane, kohort: Kohort, impatient: None, space: str, kind: str) -> None:
-    """A stream of jobs with precedence fills every gap; the waiting job starts soon after STARVELIMIT."""
+    """Jobs that come before the waiting job keep arriving and take all room; it still starts soon after STARVELIMIT."""
     run = 5.0
     light = "light" in kind
     victim = TFJob(space, "waits", workers=2 if light else 24, utility="0.001" if light else "1")

@@ -1,10 +1,18 @@
-"""Tests of what users are told: a plan as a plan, and a refusal in the API server's own words."""
+"""Tests that Events and explanations give the API server's own words when it refuses a write of Kohort's."""
 
 from __future__ import annotations
 
+import base64
+import json
+import ssl
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,14 +57,14 @@ def space(plane: ControlPlane, space: str) -> Iterator[str]:
 
 
 def events(plane: ControlPlane, space: str, name: str) -> list[tuple[str, str, str]]:
-    """Return type, reason and note of each of our Events on that object."""
+    """Return type, reason and note of each Event that Kohort's controller wrote on that object."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     ours = (one for one in found if one.get("reportingController") == "kohort.dev/controller")
     return [(one["type"], one["reason"], one["note"]) for one in ours if one["regarding"]["name"] == name]
 
 
 def told_at(plane: ControlPlane, space: str, name: str, word: str) -> datetime:
-    """Return when that was last decided or seen, by our own Event on that object."""
+    """Return the time of the latest Event with the reason ``word`` on that object."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]
     mine = (one for one in found if (one["regarding"]["name"], one["reason"]) == (name, word))
     return max(datetime.fromisoformat(one["eventTime"]) for one in mine)
@@ -67,7 +75,7 @@ def reasons(plane: ControlPlane, space: str, name: str) -> set[str]:
 
 
 def warned(plane: ControlPlane, space: str, name: str, *words: str) -> bool:
-    """Tell whether an Event on that object reports a refused write with these words."""
+    """Tell whether a WriteRefused Event on that object has all these words."""
     notes = [note for kind, reason, note in events(plane, space, name) if (kind, reason) == ("Warning", "WriteRefused")]
     return any(all(word in note for word in words) for note in notes)
 
@@ -83,7 +91,7 @@ def bound(plane: ControlPlane, space: str, prefix: str) -> int:
 
 @contextmanager
 def denied(plane: ControlPlane, space: str, rule: Json, expression: str, message: str) -> Iterator[None]:
-    """Apply a ValidatingAdmissionPolicy to one namespace, as administrators write them."""
+    """Refuse by a ValidatingAdmissionPolicy, while the context lasts, writes for which the CEL expression is false."""
     name = f"told-{space}"
     where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}, "resourceRules": [rule]}
     validation = {"expression": expression, "message": message}
@@ -107,7 +115,7 @@ def rule(group: str, resource: str, operation: str = "UPDATE") -> Json:
 
 
 def refuses(plane: ControlPlane, path: str, patch: Json, words: str) -> bool:
-    """Tell whether the API server refuses that change with these words, so that a policy is in force."""
+    """Tell by a dry run whether the API server refuses that patch with these words, as the policy is in force then."""
     try:
         plane.api.patch(f"{path}?dryRun=All", patch)
     except ControlPlaneError as error:
@@ -115,7 +123,7 @@ def refuses(plane: ControlPlane, path: str, patch: Json, words: str) -> bool:
     return False
 
 
-# -- bindings ------------------------------------------------------------------------------------
+# -- In the test below, the API server refuses bindings. -----------------------------------------
 
 
 def indexed(space: str, name: str) -> Json:
@@ -170,7 +178,7 @@ def _binding_refused(plane: ControlPlane, space: str, words: str) -> bool:
     return False
 
 
-# -- resizes -------------------------------------------------------------------------------------
+# -- The tests below are about resizes that are made or refused. ---------------------------------
 
 
 def test_a_resize_that_is_refused_is_told_to_both_jobs_and_its_room_is_promised_to_nobody(
@@ -221,7 +229,7 @@ def test_a_shrink_that_is_made_is_told_when_its_pods_are_gone(plane: ControlPlan
 
 @pytest.mark.full
 def test_a_scale_subresource_that_is_refused_is_told_too(plane: ControlPlane, kohort: Kohort, space: str) -> None:
-    """A StatefulSet is resized by /scale, whose refusal names the Scale."""
+    """Kohort resizes a StatefulSet by its scale subresource, so the API server's refusal names the Scale object."""
     words = "sets keep their size"
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "2"}}}
     inside = {"metadata": {"labels": {"app": "set"}}, "spec": {"schedulerName": "kohort", "containers": [container]}}
@@ -251,10 +259,7 @@ def test_a_scale_subresource_that_is_refused_is_told_too(plane: ControlPlane, ko
 def test_a_webhook_that_is_down_is_told_in_the_api_servers_words(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    """The answer is 500, so the write may have been made.
-
-    Only the deadline of the plan ends it.
-    """
+    """The API server answers with 500, so the write may have been made; only the plan's deadline ends the attempt."""
     big = submit(plane, TFJob(space, "big", workers=10, least=2, most=10))
     until(lambda: bound(plane, space, "big") == 11, "big whole")
     hook = {
@@ -284,7 +289,82 @@ def test_a_webhook_that_is_down_is_told_in_the_api_servers_words(
     assert explain(kohort, space, "big")["refused"] == []
 
 
-# -- what the controller does to pods --------------------------------------------------------------
+@contextmanager
+def denying_webhook(plane: ControlPlane, space: str, status: int, words: str) -> Iterator[None]:
+    """Apply a ValidatingWebhookConfiguration with a webhook that denies changes of the TFJobs with that HTTP status."""
+    pki = plane.layout.pki
+
+    class Denies(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = {"uid": review["request"]["uid"], "allowed": False, "status": {"code": status, "message": words}}
+            body = json.dumps({**review, "response": answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Denies)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pki.server_certificate, pki.server_key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    authority = base64.b64encode(pki.ca_file.read_bytes()).decode()
+    hook = {
+        "name": SERVICE, "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
+        "clientConfig": {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": authority},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}},
+        "rules": [rule("kubeflow.org", "tfjobs")],
+    }  # fmt: skip
+    group = "admissionregistration.k8s.io/v1"
+    plane.apply(
+        {
+            "apiVersion": group, "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": f"denies-{space}"}, "webhooks": [hook],
+        }
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        plane.kubectl("delete", "validatingwebhookconfiguration", f"denies-{space}")
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("status", [400, 404, 409, 429, 500])
+def test_a_webhooks_denial_is_told_whatever_its_status(
+    plane: ControlPlane, kohort: Kohort, space: str, status: int
+) -> None:
+    """A webhook chooses the status, which may be that of a conflict or of an object that is gone."""
+    big = submit(plane, TFJob(space, "big", workers=10, least=2, most=10))
+    until(lambda: bound(plane, space, "big") == 11, "big whole")
+    with denying_webhook(plane, space, status, WORDS):
+        fewer = {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 9}}}}
+        until(lambda: refuses(plane, big.path, fewer, WORDS), "the webhook asked")
+        heavy = submit(plane, TFJob(space, "heavy", workers=6, utility="5"))
+        until(lambda: warned(plane, space, "big", "refused to resize", f"{space}/big", WORDS), "big told",
+              seen=lambda: (events(plane, space, "big"), explain(kohort, space, "big")))  # fmt: skip
+        until(lambda: job_view(kohort, heavy)["state"] == "waiting", "heavy waits")
+        assert job_view(kohort, big)["workers"] == 10
+        assert WORDS in explain(kohort, space, "heavy")["refused"][0]["text"]
+        command = [str(Path(sys.executable).with_name("kohort")), "suspend", f"{space}/big"]
+        done = subprocess.run(
+            [*command, "--kubeconfig", str(plane.admin_kubeconfig)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, WORDS in done.stderr) == (1, True), done.stderr
+    until(lambda: bound(plane, space, "heavy") == 7, "heavy bound once nobody refuses")
+
+
+# -- The test below is about the controller's writes to pods. --------------------------------------
 
 
 def test_a_gate_that_may_not_be_removed_is_told_at_its_pod(plane: ControlPlane, kohort: Kohort, space: str) -> None:
@@ -301,5 +381,5 @@ def test_a_gate_that_may_not_be_removed_is_told_at_its_pod(plane: ControlPlane, 
         assert metric(kohort.health, "kohort_refused_writes", write="Ungate") == 1
     until(lambda: bound(plane, space, "gated") == 1, "bound once nobody refuses")
     until(lambda: explain(kohort, space, "gated")["refused"] == [], "the refusal is over")
-    # The controller reports its refusals at each check, and the last report counts.
+    # The metric follows with the controller's next report of refused writes.
     until(lambda: metric(kohort.health, "kohort_refused_writes", write="Ungate") == 0, "counted no more")

@@ -18,13 +18,16 @@ from tests.controlplane.ports import LOOPBACK
 from tests.documents.tutorial import ROOT, blocks, checkout, environment, need_checkout, run
 from tests.e2e.waiting import until
 
-SEEN = "default/job-4"  # the job that the page asks about
+SEEN = "default/job-4"  # The tutorial runs `kohort explain` on this job.
 ADDRESS = re.compile(r"export KOHORT_CLI_SERVER=(http://\S+)")
 
 
 @pytest.fixture(autouse=True)
 def usual_port_taken() -> Iterator[bool]:
-    """Hold the usual port, because no command of the page needs it."""
+    """Occupy the usual port of `make cluster`, to show that no command of the tutorial depends on it.
+
+    Yield whether the port was free to occupy.
+    """
     with ExitStack() as held:
         try:
             held.enter_context(socket.create_server((LOOPBACK, USUAL_PORTS[0])))
@@ -36,7 +39,7 @@ def usual_port_taken() -> Iterator[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The process of the first terminal, and its output."""
+    """The command that the tutorial starts in the first terminal, as a process, and its output."""
 
     process: subprocess.Popen[bytes]
     output: Path
@@ -46,7 +49,7 @@ class Demo:
         return self.output.read_text()
 
     def has_come(self) -> bool:
-        """Tell whether the job that the page asks about exists."""
+        """Tell whether the job that the tutorial explains exists."""
         if (address := ADDRESS.search(self.printed)) is None:
             return False
         try:

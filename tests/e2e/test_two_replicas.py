@@ -1,4 +1,4 @@
-"""Tests of two replicas of all three parts: the leader is killed or suspended during admissions and resizes."""
+"""Tests of two replicas of kube-scheduler, extender and controller: the leader dies or hangs amid decisions."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ Json = dict[str, Any]
 CORES = 10
 LEADER = "kohort.dev/leader"
 SHORT = {"leaseDuration": "9s", "renewDeadline": "7s", "retryPeriod": "1s"}
-ACTING = 20.0  # seconds until the other replica writes
+ACTING = 20.0  # The other replica must write within so many seconds after the fault.
 FAULTS = {"killed": signal.SIGKILL, "paused": signal.SIGSTOP}
 
 
 @dataclass(slots=True)
 class Pair:
-    """Two replicas."""
+    """Two replicas of Kohort, by host name."""
 
     plane: ControlPlane
     replicas: dict[str, Kohort]
 
     def leader(self) -> str:
-        """Return the replica that decides."""
+        """Return the name of the replica that leads, or "" while none or both say that they lead."""
         leading = [name for name, kohort in self.replicas.items() if is_leading(kohort)]
         return leading[0] if len(leading) == 1 else ""
 
     def strike(self, name: str, fault: signal.Signals) -> None:
-        """Kill or suspend all three parts at once, as when a node dies or hangs."""
+        """Kill or suspend all three processes of the replica, as when its node dies or hangs."""
         for part in self._parts(name):
             part.kill(fault)
 
@@ -54,7 +54,7 @@ class Pair:
             part.resume()
 
     def mend(self, name: str) -> None:
-        """Restart what has ended, as a kubelet does; a kube-scheduler that lost its Lease ends within 10 s."""
+        """Wait until the replica's kube-scheduler has ended for lack of its Lease, and restart all ended processes."""
         until(lambda: not self.replicas[name].scheduler.alive, f"the end of {name}'s kube-scheduler")
         for part in self._parts(name):
             if not part.alive:
@@ -62,7 +62,7 @@ class Pair:
         self.replicas[name].wait_ready()
 
     def revive(self, name: str) -> None:
-        """Start what is dead, and continue what is suspended."""
+        """Restart dead processes of the replica, continue suspended ones, and wait until it is ready."""
         for part in self._parts(name):
             part.resume() if part.alive else part.restart()
         self.replicas[name].wait_ready()
@@ -109,7 +109,7 @@ def pair(started: Pair) -> Pair:
 
 @dataclass(slots=True)
 class Replicas(Background):
-    """Records each number of workers that the jobs of a namespace asked for."""
+    """A thread that records, by job name, the sequence of worker replicas in the jobs of a namespace."""
 
     plane: ControlPlane
     namespace: str
@@ -131,13 +131,13 @@ def whole(plane: ControlPlane, job: TFJob) -> bool:
 
 
 def wrote(plane: ControlPlane, space: str, leader: str) -> bool:
-    """Tell whether that replica has bound a pod or resized a job."""
+    """Tell whether a pod or job of the namespace has an annotation that names ``leader`` as the writer."""
     jobs = plane.api.get(f"/apis/kubeflow.org/v1/namespaces/{space}/tfjobs")["items"]
     return any(one["metadata"].get("annotations", {}).get(LEADER) == leader for one in (*pods(plane, space), *jobs))
 
 
 def turns(counts: list[int]) -> int:
-    """Return how often a job's number of workers changed its direction."""
+    """Return how often a sequence of numbers changes between rising and falling."""
     steps = [later > earlier for earlier, later in pairwise(counts)]
     return sum(1 for one, other in pairwise(steps) if one is not other)
 
@@ -146,12 +146,12 @@ def overfull(plane: ControlPlane) -> dict[str, int]:
     taken: dict[str, int] = defaultdict(int)
     for pod in plane.api.get("/api/v1/pods")["items"]:
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            taken[pod["spec"]["nodeName"]] += 1  # each requests one core
+            taken[pod["spec"]["nodeName"]] += 1  # Each pod requests one core.
     return {node: count for node, count in taken.items() if count > CORES}
 
 
 def state(plane: ControlPlane, space: str) -> Json:
-    """Return what must not change when the old leader wakes up: pods, their nodes, and the jobs' replicas."""
+    """Return the pods' nodes by UID and the jobs' worker replicas by name, which a former leader must not change."""
     jobs = plane.api.get(f"/apis/kubeflow.org/v1/namespaces/{space}/tfjobs")["items"]
     return {
         "pods": {pod["metadata"]["uid"]: pod["spec"].get("nodeName") for pod in pods(plane, space)},
@@ -161,7 +161,7 @@ def state(plane: ControlPlane, space: str) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Seconds since the fault until the other kube-scheduler has the Lease, its extender leads, and it has acted."""
+    """Seconds from the fault until the other kube-scheduler has the Lease, its extender leads, and it has written."""
 
     leased: float
     leading: float
@@ -173,7 +173,7 @@ class TakeOver:
 
 
 def follow(pair: Pair, space: str, new: str, limit: float) -> TakeOver:
-    """Watch the other replica take over; earlier actions do not count."""
+    """Wait until replica ``new`` has taken over and written; return how long each stage took."""
     struck, wall, leading = time.monotonic(), time.time(), 0.0
     while not wrote(pair.plane, space, new):
         passed = time.monotonic() - struck
@@ -187,7 +187,10 @@ def follow(pair: Pair, space: str, new: str, limit: float) -> TakeOver:
 
 
 def fail_over(pair: Pair, space: str, fault: signal.Signals, acting: float, after: float) -> TakeOver:
-    """Fill the cluster with two elastic jobs, submit four heavier gangs, and hit the leader ``after`` seconds later."""
+    """Fill the cluster with elastic jobs, submit four heavier gangs, and strike the leader ``after`` seconds later.
+
+    Wait until the other replica has bound every job whole, check the outcome, and return how long the take-over took.
+    """
     plane = pair.plane
     with ClusterObserver(plane, space) as watch, Replicas(plane, space) as replicas:
         light = [submit(plane, TFJob(space, f"light-{n}", workers=2, least=2, most=13)) for n in range(2)]
@@ -212,7 +215,7 @@ def until_led(pair: Pair) -> str:
 
 
 def undisturbed(pair: Pair, space: str, old: str) -> None:
-    """Wake the old leader up: it may neither bind, nor resize, nor delete."""
+    """Continue the suspended former leader, and check for 5 s that it neither binds, nor resizes, nor deletes."""
     settled = at_rest(lambda: state(pair.plane, space))
     pair.wake(old)
     never(lambda: state(pair.plane, space) != settled, "a change by the old leader", 5)
@@ -236,7 +239,8 @@ def verify(
         counts = replicas.counts[job.name]
         assert watch.deleted(job.name, "ps") == 0
         assert set(counts) <= set(range(2, 14))
-        assert turns(counts) <= 2, counts  # grown, shrunk for the heavier ones, and grown again where room is left
+        # The job grew, shrank for the heavier jobs, and grew again if there was room.
+        assert turns(counts) <= 2, counts
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -260,9 +264,9 @@ def test_the_follower_knows_what_the_leader_knows(pair: Pair, space: str) -> Non
 def test_by_the_shipped_lease_times_the_other_one_acts_within_twenty_seconds(
     plane: ControlPlane, space: str, fault: str
 ) -> None:
-    """The lease lasts 15 s.
+    """The other replica acts within 20 s with the default lease times.
 
-    kube-scheduler checks it every 1 to 2.2 s, so it takes it over after at most 19.4 s.
+    The Lease lasts 15 s, and kube-scheduler tries to take it every 1 to 2.2 s, so it has it after at most 19.4 s.
     """
     pair = start_pair(plane, f"soak-{fault}", {})
     try:

@@ -23,7 +23,7 @@ ONLY = "volumes-0"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Yield a control plane whose controller manager creates the Jobs' pods and binds claims; it has no provisioner."""
+    """Yield a control plane with a controller manager and one node, and without a provisioner of volumes."""
     workdir = tmp_path_factory.mktemp("volumes")
     with ControlPlane.start(nodes=None, workdir=workdir, controller_manager=True) as started:
         started.add_nodes(NodeShape(count=1, cpu="8", gpu=0), "volumes")
@@ -99,13 +99,13 @@ def test_a_volume_that_comes_after_a_minute_still_binds(plane: ControlPlane, koh
     with pytest.raises(AssertionError):
         until(lambda: nodes_of(plane, space), "bound without its volume", 60)
     provision(plane, space, plane.api.get(path))
-    # By then it backs off for up to two minutes at a time, and an attempt may fail for another reason.
+    # By then the gang backs off for up to two minutes at a time, and an attempt may fail for another reason.
     seconds = until(lambda: whole(plane, space, "withpvc"), "the gang started", 400)
     print(f"the gang started {seconds:.1f} s after its volume came")
 
 
 def provision(plane: ControlPlane, space: str, claimed: Json) -> None:
-    """Provision the volume."""
+    """Create the persistent volume that the claim asks for, as a provisioner would."""
     meta = claimed["metadata"]
     ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": space, "name": "data", "uid": meta["uid"]}
     provisioned = {"pv.kubernetes.io/provisioned-by": GHOST["provisioner"]}

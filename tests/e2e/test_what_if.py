@@ -1,4 +1,4 @@
-"""Tests that what-if predicts what then happens on the real control plane, if nothing else changes."""
+"""Tests that `/v1/what-if` predicts for a job what happens when it is submitted to the real control plane."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
 
 
 def ask(kohort: Kohort, manifest: Json) -> dict[str, Json]:
-    """Return by name the prediction for each job that would change."""
+    """Ask `/v1/what-if` about a new job; return by name the predicted state of each job that would change."""
     answer = httpx.post(f"{kohort.url}/v1/what-if", json={"job": manifest}, timeout=60, trust_env=False)
     assert answer.status_code == httpx.codes.OK, answer.text
     return {job["name"]: job["after"] for job in answer.json()["jobs"]}
 
 
 def calm(kohort: Kohort) -> bool:
-    """Tell whether nothing is under way: all plans run, and the controller has nothing to write."""
+    """Tell whether every gang with a plan is running and the controller has nothing to write."""
     wanted = kohort.get("/v1/desired")
     orders = [wanted[kind] for kind in ("ungate", "wake", "replicas", "suspend", "release", "evict")]
     return not any(orders) and {plan["state"] for plan in kohort.get("/v1/plans")["plans"]} <= {"running"}
 
 
 def settle(kohort: Kohort) -> None:
-    """Wait until it has been calm for a while without new decisions."""
+    """Wait until Kohort has been calm for a while and has made no new decision in that time."""
     until(lambda: at_rest(lambda: (calm(kohort), latest(kohort)), QUIET_SECONDS)[0], "quiet",
           seen=lambda: kohort.get("/v1/plans"))  # fmt: skip
 
@@ -68,7 +68,7 @@ def latest(kohort: Kohort) -> int:
 
 
 def where(plane: ControlPlane, job: TFJob) -> dict[str, str]:
-    """Return the node of each bound member."""
+    """Return the node of each bound member of the job by its name in the job, such as "worker-0"."""
     return {
         pod["metadata"]["name"].removeprefix(f"{job.name}-"): pod["spec"]["nodeName"]
         for pod in pods(plane, job.namespace, job.name)
@@ -77,7 +77,7 @@ def where(plane: ControlPlane, job: TFJob) -> dict[str, str]:
 
 
 def drawn(draw: random.Random, space: str, number: int) -> TFJob:
-    """Return a random job: rigid or elastic, light or heavy, some too large."""
+    """Return a random job: rigid or elastic, light or heavy, and sometimes too large for a node."""
     least = draw.randint(1, 4)
     elastic = draw.random() < 0.6
     return TFJob(
@@ -88,7 +88,7 @@ def drawn(draw: random.Random, space: str, number: int) -> TFJob:
 
 
 def came_so(plane: ControlPlane, kohort: Kohort, job: TFJob, foretold: dict[str, Json]) -> None:
-    """Check the prediction: the members' nodes, the shrinks, or the reason for waiting."""
+    """Check that the prediction came true: the members' nodes, or reason and queue position, and the shrinks."""
     told = foretold[job.name]
     if told["members"]:
         until(lambda: len(where(plane, job)) >= len(told["members"]), f"{told} bound")
@@ -114,7 +114,7 @@ def came_so(plane: ControlPlane, kohort: Kohort, job: TFJob, foretold: dict[str,
 
 
 def given(kohort: Kohort, job: TFJob) -> list[int]:
-    """Return the workers that each decision gave the job: its start at the minimum, and growth in the same step."""
+    """Return the number of workers in each decision about the job; its start may be followed by growth at once."""
     decisions = kohort.get("/v1/decisions")["decisions"]
     return [one["workers"] for one in decisions if (one["job"] or {}).get("name") == job.name and one["workers"]]
 
@@ -131,7 +131,7 @@ def reason(kohort: Kohort, job: TFJob) -> str:
 
 
 def run(plane: ControlPlane, kohort: Kohort, space: str, seed: int, rounds: int) -> list[str]:
-    """Submit jobs one after the other, and end some to free room; return the outcome of each."""
+    """Predict and submit random jobs in turn, deleting some to free room; return each job's predicted outcome."""
     draw, there, became = random.Random(seed), list[TFJob](), list[str]()
     for number in range(rounds):
         if len(there) > 4:
@@ -149,7 +149,7 @@ def run(plane: ControlPlane, kohort: Kohort, space: str, seed: int, rounds: int)
     return became
 
 
-# Job manifests with a version of their kind that this cluster, and Kohort, do not have.
+# API versions of job kinds that neither this cluster nor Kohort knows.
 VERSIONS = {
     "MPIJob": "kubeflow.org/v2beta1",
     "TFJob": "kubeflow.org/v1beta1",

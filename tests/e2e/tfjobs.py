@@ -11,9 +11,10 @@ TFJOBS = "/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs"
 
 @dataclass(frozen=True, slots=True)
 class TFJob:
-    """A TFJob of one or more ps and workers; ``least`` and ``most`` are its bounds, None makes it rigid.
+    """A TFJob of one or more ps and workers; ``least`` and ``most`` bound its workers, and None makes it rigid.
 
-    ``notes`` are more annotations, by their names after ``kohort.dev/``.
+    ``extra`` has more fields of every pod's spec, and ``ps_extra`` more fields of the ps's alone.
+    ``notes`` has more annotations, keyed by their names without the prefix ``kohort.dev/``.
     """
 
     namespace: str
@@ -30,6 +31,7 @@ class TFJob:
     run_seconds: float | None = None
     utility: str = ""
     extra: Json | None = None
+    ps_extra: Json | None = None
     dynamic: bool | None = None
     notes: Json | None = None
 
@@ -43,7 +45,7 @@ class TFJob:
         notes = {"min-workers": self.least, "max-workers": self.most, "utility": self.utility or None} | (
             self.notes or {}
         )
-        roles = {"PS": (self.ps, self.ps_cpu), "Worker": (self.workers, self.worker_cpu)}
+        roles = {"PS": (self.ps, self.ps_cpu, self.ps_extra), "Worker": (self.workers, self.worker_cpu, None)}
         return {
             "apiVersion": "kubeflow.org/v1",
             "kind": "TFJob",
@@ -61,10 +63,10 @@ class TFJob:
 
     @property
     def _dynamic(self) -> bool:
-        """Tell whether the operator lets workers come and go; by default if the job has bounds."""
+        """Tell whether the operator lets workers come and go (``enableDynamicWorker``); default: if elastic."""
         return self.dynamic if self.dynamic is not None else (self.least, self.most) != (None, None)
 
-    def _role(self, replicas: int, cpu: str) -> Json:
+    def _role(self, replicas: int, cpu: str, own: Json | None) -> Json:
         requests = {"cpu": cpu, "memory": self.memory}
         container = {"name": "tensorflow", "image": "none", "command": ["train"], "resources": {"requests": requests}}
         notes = {} if self.run_seconds is None else {"demo.kohort.dev/run-seconds": str(self.run_seconds)}
@@ -73,6 +75,6 @@ class TFJob:
             "restartPolicy": "OnFailure",
             "template": {
                 "metadata": {"annotations": notes},
-                "spec": {"schedulerName": self.scheduler, "containers": [container], **(self.extra or {})},
+                "spec": {"schedulerName": self.scheduler, "containers": [container], **(self.extra or {}), **(own or {})},
             },
         }

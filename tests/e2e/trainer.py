@@ -22,7 +22,7 @@ RUN_SECONDS = "demo.kohort.dev/run-seconds"
 
 @dataclass(slots=True)
 class Trainer(Background):
-    """Lets every job of a namespace compute for ``seconds`` once it is whole."""
+    """A thread that lets every job of a namespace compute for ``seconds`` once all its members run."""
 
     plane: ControlPlane
     namespace: str
@@ -30,7 +30,7 @@ class Trainer(Background):
     started: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Check every job four times a second."""
+        """Start the computation of each job that has become whole; look four times a second."""
         while not self.stopped.wait(0.25):
             jobs = self.plane.api.get(TFJOBS.format(namespace=self.namespace))["items"]
             pods = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
@@ -52,7 +52,7 @@ class Trainer(Background):
     def _end(self, pod: Json, left: float) -> None:
         ran = (datetime.now(UTC) - datetime.fromisoformat(pod["status"]["startTime"])).total_seconds()
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-        with contextlib.suppress(ControlPlaneError):  # the pod is gone meanwhile
+        with contextlib.suppress(ControlPlaneError):  # The pod may be gone by now.
             self.plane.api.patch(path, {"metadata": {"annotations": {RUN_SECONDS: f"{max(0.1, ran + left):.2f}"}}})
 
 

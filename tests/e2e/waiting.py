@@ -1,6 +1,6 @@
-"""Wait for what must happen, and watch that something does not happen; durations are never judged.
+"""Helpers that wait until a condition holds, or check for a while that it does not; no duration is judged.
 
-A busy machine only makes a test longer: `PATIENCE` is for what will never happen.
+A busy machine only makes a test longer. The limit `PATIENCE` ends a wait for a condition that will never hold.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PATIENCE = 120.0
-TEST_LIMIT = 400  # seconds for one test, as a guard for other kinds of waiting
+TEST_LIMIT = 400  # A test is ended after so many seconds, in case that it waits in another way.
 
 
 def until(
@@ -21,9 +21,9 @@ def until(
     seen: Callable[[], object] = str,
     pause: Callable[[], object] = lambda: time.sleep(0.1),
 ) -> float:
-    """Wait until ``look()`` is true; return the seconds that it took, for information only.
+    """Wait until ``look()`` is true; return the seconds that this took, for information only.
 
-    ``seen()`` is shown if it does not happen. ``pause()`` is called between two looks.
+    If ``look()`` stays false, the test fails and shows ``seen()``. ``pause()`` is called between two looks.
     """
     began = time.monotonic()
     while not (last := look()):

@@ -1,6 +1,7 @@
-"""The objects to damage: one of each kind of job and of pod group, their pods, single pods, and nodes.
+"""Well-formed objects that the fuzz tests damage: each kind of job and pod group, their pods, single pods, and nodes.
 
-All are in a namespace of their own; some name the running job. ``OF_KIND`` has an entry for each row of the tables.
+All are in the namespace ``wild``; one pod falsely names the service's running job as its owner. ``OF_KIND`` has the
+objects by kind, for each kind that Kohort knows.
 """
 
 from __future__ import annotations
@@ -75,18 +76,18 @@ def _with_roles(kind: JobKind, **roles: int) -> list[Hurt]:
 
 
 def _tfjob() -> list[Hurt]:
-    """Return a TFJob and pods, including one that names the running job, and one that did not opt in."""
+    """Return a TFJob and four pods: two members, one that falsely claims to be the running job's, and a foreign pod."""
     mine = tfjob(WILD, namespace=WILD)
     mine["metadata"]["annotations"] = dict(NOTES)
     forged = {**mine, "metadata": {**mine["metadata"], "name": "runs", "uid": "job-runs"}}
     pods = [member(mine, "worker", 0), member(mine, "ps", 0, "wild-0"), member(forged, "worker", 0), stranger(WILD)]
     for number, pod in enumerate(pods):
-        pod["metadata"] |= {"uid": f"uid-wild-{number}", "namespace": WILD}  # the API server sets UIDs
+        pod["metadata"] |= {"uid": f"uid-wild-{number}", "namespace": WILD}  # An API server would set the UIDs.
     return [(TFJOB.resource, mine), *((PODS, pod) for pod in pods)]
 
 
 def _counted(kind: JobKind, **spec: Any) -> tuple[Json, Json]:
-    """Return a job with one template, and the owner reference of its pods."""
+    """Return a job of a kind that has one pod template and a count, and the owner reference of its pods."""
     job = _object(kind, {**dict.fromkeys(kind.counts, 2), "template": template("1"), **spec})
     return job, _owner(job["apiVersion"], kind.kind, job["metadata"]["name"], job["metadata"]["uid"])
 
@@ -105,7 +106,7 @@ def _stateful_set() -> list[Hurt]:
 
 
 def _deployment() -> list[Hurt]:
-    """Return a Deployment and pods of its ReplicaSet, which is found by name; one is bound, with its number."""
+    """Return a Deployment and two pods of its ReplicaSet; the bound pod has its slot as an annotation."""
     made, _ = _counted(DEPLOYMENT)
     ref = _owner("apps/v1", "ReplicaSet", "deployment-h", "uid-wild-replicas")
     labels = {"pod-template-hash": "h"}
@@ -126,7 +127,7 @@ def _jobset() -> list[Hurt]:
 
 
 def _group(kind: GroupKind) -> list[Hurt]:
-    """Return a PodGroup and two pods that name it in the kind's first way."""
+    """Return a PodGroup and two pods that name it in the ways that its kind allows."""
     group = kind.resource.group
     name = f"group-{group}-{kind.resource.version}"
     made = {
@@ -143,7 +144,7 @@ def _group(kind: GroupKind) -> list[Hurt]:
 
 
 def group_key(kind: GroupKind) -> str:
-    """Return the key of the kind, because two rows may differ in their version alone."""
+    """Return resource and version of a kind of pod group, because two kinds may differ in their version alone."""
     return f"{kind.resource}/{kind.resource.version}"
 
 

@@ -13,7 +13,7 @@ JUNK: tuple[Any, ...] = (
     "9" * 400, "n1", "team", "\ud800", "\u202e", "\x00", "a\nb", "<b>", "../..", "x" * 5000, [], [None], [[]], {},
     {"": None}, {"a": {"b": []}}, [{}], ["TFJob"], float("nan"), float("inf"),
 )  # fmt: skip
-# Bytes that Python would not write; each has a text that stands for it until the value is written.
+# Python's JSON writer would not produce these bytes; `written` puts them in place of the text that is their key.
 RAW = {
     "@lists": b"[" * 2000 + b"]" * 2000, "@objects": b'{"a":' * 2000 + b"1" + b"}" * 2000, "@digits": b"9" * 5000,
     "@surrogate": b'"\\udfff"', "@bytes": b'"\xff\xfe"', "@exponent": b"1e999999999",
@@ -26,18 +26,18 @@ PIECES = (
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return every path in the value, that of the whole included."""
+    """Return the paths of all parts of the value as tuples of keys and indices; () is the whole value."""
     inner: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [way, *(place for key, part in inner for place in places(part, (*way, key)))]
 
 
 def junk(chance: random.Random) -> Any:
-    """Return a new piece of junk, because later damage must not change other cases."""
+    """Return a copy of a random piece of junk, so that later damage to it does not change other cases."""
     return copy.deepcopy(chance.choice(JUNK))
 
 
 def hurt(value: Json, chance: random.Random, most: int = 3) -> Any:
-    """Return a copy with up to ``most`` parts replaced by junk or another part, removed, or added."""
+    """Return a copy of the value with up to ``most`` parts removed, added, or replaced by junk or another part."""
     result: Any = copy.deepcopy(value)
     for _ in range(chance.randint(1, most)):
         way = chance.choice(places(result))

@@ -1,4 +1,4 @@
-"""The real service with a small cluster in its ledger, on an API server that records writes."""
+"""The real service with a small cluster in its ledger, and a fake API server that records its writes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def stranger(name: str = "stranger") -> Json:
 
 
 class Service:
-    """Two nodes, a running rigid gang, one that waits for more than there is, and a pod that did not opt in."""
+    """The service with two nodes, a running rigid gang, a waiting gang that is too large, and a foreign pod."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -81,7 +81,8 @@ class Service:
         self.see(TFJOBS, [self.runs, self.waits])
         self.see(PODS, [*self.runners, *self.waiters, stranger()])
         for reflector in self.live.reflectors:
-            reflector.synced, reflector.last_seen = True, float("inf")  # no watch runs here
+            # No watch runs in this test, so its state is set here.
+            reflector.synced, reflector.last_seen = True, float("inf")
         self.live.ledger.step(Led(True), Synced())
 
     @property
@@ -89,12 +90,12 @@ class Service:
         return self.live.ledger.snapshot
 
     def see(self, resource: Resource, items: Iterable[Any], change: str = "ADDED") -> None:
-        """Let the watch show these objects."""
+        """Give the service these objects as watch events of this type."""
         events = [e for item in items for e in self.live.translator.events(resource, {"type": change, "object": item})]
         self.live.ledger.step(*events)
 
     def established(self) -> Json:
-        """Return what only the API server may change: the objects that it has shown, and the running gang."""
+        """Return what requests must not change in the snapshot: the objects shown at first, and the running gang."""
         known = {item["metadata"]["uid"] for item in (*self.runners, *self.waiters, stranger())}
         shot = self.snapshot
         return {

@@ -13,5 +13,6 @@ def test_hurting_a_value_again_and_again_changes_neither_it_nor_the_junk() -> No
     value = tfjob("runs")
     before = repr(value), repr(JUNK)
     for seed in range(300):
-        json.dumps(hurt(value, random.Random(seed), most=30))  # a value that contains itself could not be written
+        # A value that contained itself could not be written as JSON.
+        json.dumps(hurt(value, random.Random(seed), most=30))
     assert (repr(value), repr(JUNK)) == before

@@ -1,4 +1,4 @@
-"""Fuzz pods, nodes and jobs: no error of ours, every page can be shown, and other objects are not affected."""
+"""Fuzz pods, nodes and jobs: Kohort makes no error, shows every page, and other objects are not affected."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from tests.fuzz.mutations import hurt
 from tests.fuzz.service import Service
 
 Json = dict[str, Any]
-BATCHES, BATCH = 20, 10  # for one service
-DAMAGED = 0.7  # share of the objects, so that damaged ones meet whole ones of their kind
+BATCHES, BATCH = 20, 10  # A service gets so many batches of so many objects.
+DAMAGED = 0.7  # This share of the objects is damaged; the others stay whole, so that both sorts meet.
 GATE_SEEDS, SEEDS, SOAK_SEEDS = 4, 10, 750
 PAGES = ("jobs", "queue", "nodes", "plans", "desired", "decisions", "explain/team/waits", "explain/team/runs")
 
 
 def _away_from_the_victims(item: Any) -> bool:
-    """Tell whether the object does not claim a victim's name or UID, which the API server guarantees."""
+    """Tell whether the object lies outside the service's own namespaces and node names.
+
+    An API server would not let two objects have the same name.
+    """
     meta = item.get("metadata") if isinstance(item, dict) else None
     if not isinstance(meta, dict):
         return True
@@ -37,7 +40,7 @@ def _away_from_the_victims(item: Any) -> bool:
 
 
 def _read(item: Any) -> Any:
-    """Return the value as decoded from the API server's answer, or None if JSON cannot represent it."""
+    """Return the value as the service would decode it from JSON, or None if JSON cannot represent it."""
     try:
         return msgspec.json.decode(json.dumps(item, allow_nan=False).encode())
     except ValueError:
@@ -45,7 +48,10 @@ def _read(item: Any) -> Any:
 
 
 async def fuzz(seed: int) -> Counter[str]:
-    """Send many batches of damaged objects (added, changed, deleted); check everything after each batch."""
+    """Give the service batches of damaged objects (added, changed, deleted), and check its state after each batch.
+
+    Return how many objects of each kind were shown, and how many jobs were understood or malformed.
+    """
     service, seen = Service(), Counter[str]()
     before, chance = service.established(), random.Random(f"objects/{seed}")
     transport = httpx.ASGITransport(app=service.live.with_verbs(service.live.rest()))
@@ -55,7 +61,7 @@ async def fuzz(seed: int) -> Counter[str]:
                 kind = chance.choice(list(OF_KIND))
                 resource, item = chance.choice(OF_KIND[kind])
                 item = copy.deepcopy(item)
-                # an older version would be ignored
+                # The service ignores an object with an older version.
                 item["metadata"]["resourceVersion"] = str(10 + batch * BATCH + number)
                 damaged = _read(hurt(item, chance)) if chance.random() < DAMAGED else item
                 change = chance.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED"))
@@ -75,7 +81,7 @@ async def fuzz(seed: int) -> Counter[str]:
 
 
 def pages_of_one(snapshot: Snapshot, chance: random.Random) -> tuple[str, ...]:
-    """Return the paths of the pages about one of the shown jobs, by its present name."""
+    """Return the paths of the pages about a random job of the snapshot."""
     names = sorted(job.name for job in snapshot.jobs.values() if job.namespace == WILD)
     if not names:
         return ()
@@ -84,7 +90,7 @@ def pages_of_one(snapshot: Snapshot, chance: random.Random) -> tuple[str, ...]:
 
 
 def understood(snapshot: Snapshot) -> Counter[str]:
-    """Count by kind the known jobs, and those of them that are malformed."""
+    """Count the fuzzed jobs in the snapshot under "good KIND" and "malformed KIND"."""
     found = [job for job in snapshot.jobs.values() if job.namespace == WILD]
     return Counter(f"{'malformed' if job.invalid else 'good'} {job.kind}" for job in found)
 
@@ -102,7 +108,7 @@ async def test_no_object_harms_anything_but_itself(seeds: int) -> None:
 
 
 def test_an_object_of_every_kind_is_hurt() -> None:
-    """A new row of either table needs objects here."""
+    """Each kind of job and of pod group that Kohort knows has objects to damage, with pods."""
     groups = {group_key(kind) for kind in GROUPS}
     assert {*KINDS, *groups, LONE_POD} == OF_KIND.keys() - {"Node"}
     resources = {name: kind.resource for name, kind in KINDS.items()} | {group_key(one): one.resource for one in GROUPS}

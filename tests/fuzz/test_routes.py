@@ -34,7 +34,7 @@ LIMITS = Limits(
 )  # fmt: skip
 PROGRESS = ProgressSettings(interval_seconds=0.001)
 GATE_CASES, CASES, SOAK_CASES = 1_000, 2_000, 100_000
-HANGS = 60.0  # seconds without a byte: what starts a process is slow on a busy machine
+HANGS = 60.0  # A request fails after so many seconds without a byte; routes that start a process are slow.
 AT_ONCE = 16
 PATHS = (
     "/v1/jobs", "/v1/jobs/team/runs", "/v1/queue", "/v1/nodes", "/v1/plans", "/v1/desired", "/v1/decisions",
@@ -64,7 +64,7 @@ def chunked(path: str, body: bytes, chance: random.Random) -> bytes:
 
 
 def good_bodies(service: Service) -> dict[str, list[Json]]:
-    """Return by verb what kube-scheduler might send: about a bound member, a waiting one, and another's pod."""
+    """Return by verb well-formed bodies for three pods: a bound member, a waiting member, and a foreign pod."""
     pods = [service.runners[1], service.waiter, stranger()]
     asked = [{"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]} for pod in pods]
     binds = [
@@ -90,7 +90,7 @@ PEOPLE = 3
 
 
 def for_people(chance: random.Random, service: Service) -> bytes:
-    """Return a request with a token, most often the right one, on any path."""
+    """Return a request to the listener with tokens, on a random path and most often with the right token."""
     token = chance.choice((*[TOKEN] * 8, "", "x", "\xe9"))
     name = chance.choice((*["Authorization"] * 4, "X-Kohort-Authorization", "X-Other"))
     header = f"{name}: {chance.choice((*['Bearer'] * 6, 'Basic'))} {token}"
@@ -101,7 +101,7 @@ def for_people(chance: random.Random, service: Service) -> bytes:
 
 
 def other_case(chance: random.Random, service: Service) -> tuple[bytes, int]:
-    """Return a POST request or a progress report, and the listener that it is for."""
+    """Return a request for another route than a verb (what-if, progress, or with a token) and its listener's number."""
     if chance.random() < 0.4:
         return for_people(chance, service), PEOPLE
     if chance.random() < 0.5:
@@ -115,7 +115,7 @@ def other_case(chance: random.Random, service: Service) -> tuple[bytes, int]:
 
 
 def case(chance: random.Random, bodies: dict[str, list[Json]]) -> tuple[bytes, bool]:
-    """Return one request, and whether it is well-formed HTTP that a verb must answer with 200."""
+    """Return a random request, and whether a verb must answer it with 200 because it is well-formed HTTP."""
     verb = chance.choice(VERBS)
     path = f"/scheduler/v1/{verb}"
     body = written(hurt(chance.choice(bodies[verb]), chance), chance)
@@ -154,7 +154,7 @@ def _piece(chance: random.Random) -> str:
 
 
 class OneToken:
-    """Knows the token of one pod, whose owner may read the namespace ``team``."""
+    """A stand-in for the API server's reviews: it knows one token, whose owner may read the namespace ``team``."""
 
     async def review_token(self, token: str, audiences: Sequence[str]) -> Outcome:
         user = {"username": "u", "extra": {POD_UID: ["uid-runs-worker-0"]}}
@@ -165,14 +165,14 @@ class OneToken:
 
 
 class Running:
-    """The service on its sockets."""
+    """The service, and the addresses of its listeners."""
 
     def __init__(self, service: Service, addresses: list[Address]) -> None:
         self.service = service
         self.addresses = addresses
 
     async def ask(self, data: bytes, listener: int = 0) -> bytes:
-        """Return all bytes until the server closes; for a stream of events only its beginning."""
+        """Send the request, and return all bytes of the answer; of a stream of events only the beginning."""
         reader, writer = await asyncio.open_connection(*self.addresses[listener])
         found = b""
         try:
@@ -211,12 +211,12 @@ async def running() -> AsyncIterator[Running]:
 
 
 def status_of(answer: bytes) -> int:
-    """Return the last status line's code, because a 100 may come first; 0 without any."""
+    """Return the code of the answer's last status line, because a 100 may come first; 0 if there is none."""
     found = re.findall(rb"^HTTP/1\.1 (\d{3})", answer, re.MULTILINE)
     return int(found[-1]) if found else 0
 
 
-# A request line, fields, and an empty line. CONNECT has no path, and other words are no HTTP methods.
+# A well-formed head: a request line, header fields, and an empty line. CONNECT is left out, because it has no path.
 HEAD = re.compile(
     rb"(?:GET|POST|PUT|DELETE|PATCH|HEAD|OPTIONS|TRACE) /[!-~]* HTTP/1\.1\r\n"
     rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~]*\r\n)+\r\n"
@@ -229,7 +229,7 @@ def has_its_head(data: bytes) -> bool:
 
 
 async def fuzz(cases: int, seed: int) -> Counter[Any]:
-    """Send so many requests; return the statuses by count."""
+    """Send ``cases`` random requests, check every answer, and return how often each HTTP status came."""
     statuses: Counter[Any] = Counter()
     async with running() as server:
         bodies = good_bodies(server.service)
@@ -243,7 +243,7 @@ async def fuzz(cases: int, seed: int) -> Counter[Any]:
                 else:
                     data, is_verb = case(chance, bodies)
                     listener = int(not is_verb and chance.random() < 0.3)
-                for _ in range(3):  # a busy machine may miss the short deadlines of these listeners
+                for _ in range(3):  # A busy machine may miss the short deadlines of these listeners.
                     try:
                         answer = await server.ask(data, listener)
                     except TimeoutError:
@@ -271,7 +271,7 @@ async def fuzz(cases: int, seed: int) -> Counter[Any]:
 
 
 def _nothing_has_changed(service: Service, before: Json) -> None:
-    """Check that only bindings of others' pods, or of members to their own node, were made."""
+    """Check that the requests changed no object, and bound only the foreign pod and members to their own nodes."""
     assert service.established() == before
     assert violations(service.snapshot) == []
     assert set(service.snapshot.reports) <= {RUNNING}
@@ -313,14 +313,14 @@ async def test_no_request_breaks_a_route_or_changes_what_it_may_not(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 async def test_no_request_of_very_many_does(caplog: pytest.LogCaptureFixture) -> None:
-    """Use a new service at times, as it remembers pods asked about until the next list."""
+    """A new service is used for each seed, because a service remembers the pods of filter calls."""
     for seed in range(2, 2 + SOAK_CASES // CASES):
         caplog.clear()
         reached(await fuzz(CASES, seed), CASES, caplog)
 
 
 def reached(statuses: Counter[Any], cases: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Check that the requests reached all intended code, and that no error was logged."""
+    """Check by the statuses that requests of each sort were understood, and that no error was logged."""
     print(dict(statuses))
     assert statuses[200] > cases / 3, "most are understood as far as the verbs"
     few, many = cases * 3 / 2000, cases * 10 / 2000

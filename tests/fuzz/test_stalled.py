@@ -1,6 +1,6 @@
 """Tests of stalled connections to the real service: all are closed, and filter is answered meanwhile.
 
-`benchmarks.stalled` measures how soon, and what it costs filter.
+`benchmarks.stalled` measures how soon they are closed, and how much they delay filter calls.
 """
 
 from __future__ import annotations

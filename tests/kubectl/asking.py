@@ -1,4 +1,4 @@
-"""Ask one question with kubectl and with kohort under the same files and environment."""
+"""Send one request with kubectl and with kohort under the same files, environment and options."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SECONDS = 30
 class Case:
     """The input of both commands.
 
-    ``files`` are by path in the case's folder: a mapping is written as YAML, and a `#!` text can be executed. {folder}
-    in values of ``environ`` and in ``options`` is that folder. ``account`` has the files of the pod's ServiceAccount in
-    which both run; if empty, they run outside of a pod.
+    ``files`` has contents by path in the case's folder: a mapping is written as YAML, and a text that starts with `#!`
+    is made executable. "{folder}" in values of ``environ`` and in ``options`` stands for that folder. ``account`` has
+    the files of a pod's ServiceAccount; if it is not empty, both commands run as in that pod.
     """
 
     files: Mapping[str, Any] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one command; ``words`` is its error message."""
+    """The outcome of one command: success, the requests that the servers got, and the error message (``words``)."""
 
     done: bool
     asked: tuple[Request, ...]
@@ -61,7 +61,7 @@ class Pair:
 
     @property
     def refused(self) -> bool:
-        """Tell whether Kohort has refused by name something that kubectl does, without any request."""
+        """Tell whether kohort sent no request and its message says what it does not support."""
         return not self.kohort.done and not self.kohort.asked and REFUSAL in self.kohort.words
 
     @property
@@ -73,7 +73,10 @@ class Pair:
 
 
 def ask(case: Case, world: World, kubectl: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
-    """Ask with both; Kohort runs in this process, or in one of its own for a case within a pod."""
+    """Run kubectl and kohort for the case, and return both outcomes.
+
+    kohort runs in this process, except for a case within a pod.
+    """
     folder.mkdir(parents=True)
     _write(case, folder)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
@@ -120,7 +123,7 @@ def _here(
 
 
 def _within(account: Path) -> list[str]:
-    """Return the start of a command that sees ``account`` as its pod's ServiceAccount, in a mount namespace."""
+    """Return words to put before a command, so that it sees the folder ``account`` as its pod's ServiceAccount."""
     script = (
         f'mount -t tmpfs none "$(readlink -f /var/run)" && mkdir -p {ACCOUNT} && cp {account}/* {ACCOUNT} && exec "$@"'
     )
@@ -128,7 +131,7 @@ def _within(account: Path) -> list[str]:
 
 
 def pods_are_possible() -> bool:
-    """Tell whether this machine allows mount namespaces."""
+    """Tell whether this machine allows mount namespaces, which cases within a pod need."""
     script = ["unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/run"]
     return (
         shutil.which("unshare") is not None and subprocess.run(script, capture_output=True, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Handwritten cases: each is one rule of kubectl, with the server that must be asked."""
+"""Handwritten cases: each shows one rule of kubectl, with the server that must get the request."""
 
 from __future__ import annotations
 
@@ -388,11 +388,11 @@ def _pods(kit: Kit) -> dict[str, tuple[Case, str]]:
 
 
 def by_hand(world: World) -> dict[str, tuple[Case, str]]:
-    """Return each case with the server that must be asked; "" means that none may be, and the command fails."""
+    """Return by name each case and the server that must get a request; "" means no request and a failed command."""
     kit = Kit(world)
     return {**_files(kit), **_options(kit), **_users(kit), **_servers(kit), **_proxies(kit)}
 
 
 def in_pods(world: World) -> dict[str, tuple[Case, str]]:
-    """Return the cases within a pod."""
+    """Return by name the cases within a pod, with the server that must get a request."""
     return _pods(Kit(world))

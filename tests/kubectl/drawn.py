@@ -1,4 +1,4 @@
-"""Draw random cases: each part of a kubeconfig and of the environment separately, sometimes an invalid one."""
+"""Draw random cases: each part of a kubeconfig and of the environment is drawn by itself, and is sometimes invalid."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.kubectl.kit import API_VERSION, ECHO, TOKEN, Json, Kit, b64, kubeconf
 from tests.kubectl.servers import LOGIN, NAME, OTHER_NAME, World
 
 Files = dict[str, Any]
-IN_POD: Final = 0.15  # the probability that a case is within a pod
-WRONG: Final = 0.12  # the probability of a part that kubectl refuses, or that leads nowhere
+IN_POD: Final = 0.15  # A case is within a pod with this probability.
+WRONG: Final = 0.12  # A part is one that kubectl refuses, or that leads nowhere, with this probability.
 
 
 class Drawer:
@@ -41,7 +41,7 @@ class Drawer:
         return self._chance.choice(wrong if wrong and self._is(WRONG) else right)
 
     def _in_pod(self, case: Case) -> Case:
-        """Return the case as a process within a pod has it: with its kubeconfig, or with the pod's account alone."""
+        """Return the case changed to run within a pod, with its kubeconfig or with the pod's ServiceAccount alone."""
         port = str(self._kit.world.ports["one"])
         server = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": self._draw([port], [""])}
         account = {"token": "of-pod\n", "ca.crt": self._kit.world.ca.decode(), "namespace": "team"}
@@ -50,7 +50,7 @@ class Drawer:
         proxies = {name: value for name, value in case.environ.items() if name != "KUBECONFIG"}
         return Case(environ={**proxies, **server}, account=account)
 
-    # -- the cluster ---------------------------------------------------------------------------------
+    # -- The methods below draw the cluster of a kubeconfig. -----------------------------------------
 
     def _cluster(self, files: Files) -> Json:
         kit = self._kit
@@ -88,7 +88,7 @@ class Drawer:
         wrong = [kit.proxy("nobody"), kit.proxy("login-proxy"), *(of_variables if of_file else ())]
         return str(self._draw(everywhere if of_file else everywhere + of_variables, wrong))
 
-    # -- the user ------------------------------------------------------------------------------------
+    # -- The method below draws the user of a kubeconfig. --------------------------------------------
 
     def _user(self, files: Files) -> Json:
         kit = self._kit
@@ -131,7 +131,7 @@ class Drawer:
         ]
         return {**self._draw(right, wrong), **(self._draw(acting, [{"as-groups": ["g"]}]) if self._is(0.25) else {})}
 
-    # -- where the kubeconfig is, and what is given besides --------------------------------------------
+    # -- The methods below draw where the kubeconfig is, and options and variables. --------------------
 
     def _placed(self, files: Files, own: Json) -> tuple[dict[str, str], tuple[str, ...]]:
         if self._is(0.15):

@@ -25,7 +25,7 @@ class Kit:
         return f"{scheme}://{host}:{self.world.ports[at]}"
 
     def cluster(self, at: str = "one", *, host: str = "127.0.0.1", **more: Any) -> Json:
-        """Return a cluster entry with the CA of the servers' certificates; ``x=None`` leaves x out."""
+        """Return a kubeconfig's cluster entry with the servers' CA; a field given as None is left out."""
         fields = {"server": self.url(at, host), "certificate-authority-data": self.ca_data, **_kebab(more)}
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -39,7 +39,7 @@ class Kit:
         return leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
 
     def holder(self, user: str) -> Json:
-        """Return a user entry with a certificate."""
+        """Return a kubeconfig's user entry with a client certificate and its key."""
         certificate, key = self.certificate(user)
         return {"client-certificate-data": b64(certificate), "client-key-data": b64(key)}
 
@@ -75,7 +75,7 @@ def several(names: Mapping[str, tuple[Json, Json]], current: str = "") -> Json:
 
 
 def script(status: Json | str, code: int = 0, words: str = "", api_version: str = API_VERSION) -> str:
-    """Return a plugin that prints this."""
+    """Return a credential plugin, as a shell script, that prints ``status`` and exits with ``code``."""
     printed = {"kind": "ExecCredential", "apiVersion": api_version, "status": status}
     text = status if isinstance(status, str) else json.dumps(printed)
     said = f"echo '{words}' >&2\n" if words else ""

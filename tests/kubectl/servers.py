@@ -17,8 +17,8 @@ from typing import Any
 
 import trustme
 
-NAME = "api.cluster.invalid"  # no resolver knows it, so only a proxy leads there
-OTHER_NAME = "other.cluster.invalid"  # only in the certificate
+NAME = "api.cluster.invalid"  # No DNS server knows this name, so only a proxy can connect to it.
+OTHER_NAME = "other.cluster.invalid"  # This name is in certificates, and no DNS server knows it.
 JOB = "/apis/kubeflow.org/v1/namespaces/team/tfjobs/j"
 LOGIN = ("proxy-user", "proxy:password")
 SECONDS = 5.0
@@ -40,10 +40,11 @@ class Request:
 
 @dataclass
 class Record:
-    """The requests since it was last emptied."""
+    """The requests that the servers got since the last `take`."""
 
     requests: list[Request] = field(default_factory=list)
-    through: dict[int, str] = field(default_factory=dict)  # the proxy by the local port of its connection
+    # `through` maps the local port of a proxy's connection to the proxy's name.
+    through: dict[int, str] = field(default_factory=dict)
 
     def take(self) -> tuple[Request, ...]:
         taken, self.requests = tuple(self.requests), []
@@ -94,7 +95,7 @@ class ApiHandler(BaseHTTPRequestHandler):
             server=self.server.name,
             via=self.server.record.through.get(self.client_address[1], ""),
             method=self.command,
-            path=self.path.partition("?")[0],  # kubectl appends its time limit
+            path=self.path.partition("?")[0],  # kubectl appends its time limit as a query.
             certificate=str(names.get("commonName", "")),
             authorization=self.headers.get("Authorization", ""),
             acts_as=tuple(one for one in headers if one[0].startswith(("impersonate-", "x-kohort-"))),
@@ -116,7 +117,7 @@ class ApiHandler(BaseHTTPRequestHandler):
 
 
 class _Passing(StreamRequestHandler):
-    """Connects to the requested server, whose address is always on this machine."""
+    """The common part of all proxies: connects to the requested port on this machine, and copies bytes both ways."""
 
     server: Listener
 
@@ -140,7 +141,7 @@ class _Passing(StreamRequestHandler):
 
 
 class ConnectHandler(_Passing):
-    """An HTTP proxy: CONNECT, or the whole URL of a request; if its name says so, it requires a login."""
+    """An HTTP proxy for CONNECT and for whole URLs; it requires a login if its listener's name has "login"."""
 
     def handle(self) -> None:
         head = b""
@@ -163,7 +164,7 @@ class ConnectHandler(_Passing):
 
 
 class SocksHandler(_Passing):
-    """A SOCKS5 proxy."""
+    """A SOCKS5 proxy; it requires a login if its listener's name has "login"."""
 
     def handle(self) -> None:
         _, count = self.rfile.read(2)
@@ -194,7 +195,7 @@ def _basic(user: str, password: str) -> bytes:
 
 @dataclass(frozen=True)
 class World:
-    """All servers and proxies; ``address`` is one of this machine other than loopback, or ""."""
+    """All servers and proxies, with ports by name; ``address`` is this machine's address beside loopback, or ""."""
 
     folder: Path
     record: Record
@@ -210,14 +211,15 @@ class World:
 
 @contextmanager
 def world(folder: Path) -> Iterator[World]:
-    """Yield two API servers, one with a certificate of an unknown CA, one over plain HTTP, and proxies of five
-    kinds.
+    """Yield five API servers and five proxies, all running.
+
+    One server's certificate is of an unknown CA, one has no address in its certificate, and one uses plain HTTP.
     """
     authority, stranger, record = trustme.CA(), trustme.CA(), Record()
     address = _own_address()
     names = [NAME, OTHER_NAME, "127.0.0.1", "localhost", *([address] if address else [])]
     good, bad = _tls(authority, authority, *names), _tls(stranger, authority, *names)
-    elsewhere = _tls(authority, authority, OTHER_NAME)  # its certificate has no address in it
+    elsewhere = _tls(authority, authority, OTHER_NAME)  # The certificate of this server has no address in it.
     with ExitStack() as stack:
         listeners = [
             Listener("one", record, ApiHandler, good),
@@ -253,7 +255,7 @@ def _tls(signer: trustme.CA, clients: trustme.CA, *names: str) -> ssl.SSLContext
 
 
 def _own_address() -> str:
-    """Return an address of this machine that others see; nothing is sent."""
+    """Return this machine's address in its network, or "" if there is none; the datagram socket sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.connect(("198.51.100.1", 9))

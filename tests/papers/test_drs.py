@@ -1,4 +1,7 @@
-"""Tests of DRS's experiments: E1 to E3 on a few seeds; every bar and mutant in `make soak`."""
+"""Tests of DRS's experiments E1 to E3 on a few seeds.
+
+`make soak` runs all seeds: every limit ("bar") must be met, and every deliberate defect ("mutant") must miss its bars.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of OASiS's experiments (lab/papers/oasis.py): a few seeds; every bar and mutant in `make soak`."""
+"""Tests of OASiS's experiments (lab/papers/oasis.py) on a few seeds.
+
+`make soak` runs all seeds: every limit ("bar") must be met, and every deliberate defect ("mutant") must miss its bars.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from policy.systems.drf import Drf
 from policy.systems.oasis.prices import Floor
 
 pytestmark = pytest.mark.timeout(1800)
-HOURS = pytest.mark.timeout(24 * 3600)  # for oasis-load: 400 jobs and Dorm's solver on 30 seeds
+HOURS = pytest.mark.timeout(24 * 3600)  # The experiment oasis-load needs hours: 400 jobs and Dorm's solver on 30 seeds.
 MUTANTS = [(experiment, mutant) for experiment in EXPERIMENTS for mutant in experiment.mutants if mutant.misses]
 
 
 @cache
 def rows(name: str, variant: str = "") -> list[Row]:
-    """Return the rows of as many seeds as the experiment's bars are stated for."""
+    """Return the experiment's measurements, one row per seed, for all the seeds for which its limits are stated."""
     seeds = papers.experiments()[name].seeds
     return [papers.measure(name, variant, seed) for seed in range(1000, 1000 + seeds)]
 
@@ -68,7 +71,7 @@ def test_one_seed_of_the_testbed_has_every_measure_that_its_bars_ask_for() -> No
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [1000, 1001])
 def test_plans_are_kept_to_the_slot_and_the_invariants_after_every_step(seed: int) -> None:
-    """Each admitted job ends in its promised slot."""
+    """Each admitted job ends in the last time slot of its schedule, and no invariant is broken after any step."""
     drawn, faults, promised = trace(Draw(60, 20, arrivals=20), seed), list[str](), dict[str, int]()
 
     def look(step: SimulatedStep) -> None:
@@ -85,7 +88,7 @@ def test_plans_are_kept_to_the_slot_and_the_invariants_after_every_step(seed: in
     assert faults == []
     ended = {job.name: round(job.ended / SLOT_SECONDS) for job in result.jobs if job.finished}
     assert len(ended) == len(promised) > 10
-    begun = 250  # the simulator's start in slots of 4,000 s
+    begun = 250  # The simulation begins in the time slot (of 4,000 s) with this number.
     assert {name: slot - begun + 1 for name, slot in promised.items()} == ended
 
 

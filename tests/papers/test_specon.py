@@ -1,4 +1,7 @@
-"""Tests of SpeCon's experiments (Mao et al., 2021, section VI): few seeds; every bar and mutant in `make soak`."""
+"""Tests of SpeCon's experiments (Mao et al., 2021, section VI) on a few seeds.
+
+`make soak` runs all seeds: every limit ("bar") must be met, and every deliberate defect ("mutant") must miss its bars.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from policy.systems.specon import SpeCon
 pytestmark = pytest.mark.timeout(300)
 
 FEW = range(1000, 1004)
-# Completion times in seconds from the bars of SpeCon's Figure 12, jobs 1 to 50.
+# These completion times of jobs 1 to 50, in seconds, were read from the bar chart in SpeCon's Figure 12.
 FIGURE_12_DEFAULT = (
     641, 396, 219, 233, 396, 217, 638, 406, 652, 755, 433, 451, 604, 511, 266, 244, 646, 752, 252, 343, 922, 354, 890,
     612, 526, 1007, 378, 362, 878, 948, 1048, 428, 1048, 433, 982, 816, 368, 982, 1016, 803, 391, 788, 786, 970, 363,
@@ -92,7 +95,7 @@ def test_the_algorithms_as_printed_move_nothing() -> None:
 
 @pytest.mark.full
 def test_jobs_of_one_size_do_not_gain() -> None:
-    """The paper's 14.7 % cannot be reached, because the slowed-down job is next to end."""
+    """The paper's gain of 14.7 % does not appear here, because the job that is slowed down is the next to end."""
     assert mean(rows(partial(specon.fixed, AS_RUN)), "average") > -2.0
 
 
@@ -137,7 +140,7 @@ def test_no_step_breaks_a_rule(policy: SpeCon | Guests | Rebalanced) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("experiment", specon.EXPERIMENTS, ids=lambda one: one.name)
 def test_every_bar_and_every_mutant(experiment: Experiment) -> None:
-    """A bar with a reason may be missed (docs/policies/specon.md); mutants must miss theirs."""
+    """All limits hold except those with a stated reason (docs/policies/specon.md); each mutant misses its limits."""
     seeds = range(1000, 1000 + experiment.seeds)
     found = [experiment.measure(seed) for seed in seeds]
     assert [bar.claim for bar in experiment.bars if not bar.met(found) and not bar.reason] == []

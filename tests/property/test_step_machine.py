@@ -1,4 +1,4 @@
-"""Property test: whatever happens in any order, invariants hold after each step, and facts restore the state."""
+"""Property test: after random events in any order the invariants hold, and the facts alone restore the state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tests.builders import (
     node,
 )  # fmt: skip
 
-pytestmark = pytest.mark.timeout(300)  # a hundred runs of forty steps each
+pytestmark = pytest.mark.timeout(300)  # each property test makes a hundred runs of forty steps
 
 NODES = ("n1", "n2", "n3")
 JOBS = ("a", "b", "c", "d")
@@ -60,7 +60,7 @@ RULES = Rules(gangs_at_once=2, largest_gang=12)
 LONGEST_PARTIAL = RULES.window_seconds + RULES.repair_seconds + RULES.plan_seconds + RULES.freeing_seconds
 
 
-@dataclass(slots=True)  # so that the field takes the place of the property
+@dataclass(slots=True)  # with slots the field `name` can replace the base class's property
 class Restless(Policy):
     """A system that also moves, on request, one of the running gangs to nodes where it has no member."""
 
@@ -128,7 +128,7 @@ class Cluster(RuleBasedStateMachine):
         self.partial_since: dict[str, float] = {}
         self.readable: dict[str, Job] = {}
 
-    # -- plumbing ---------------------------------------------------------------------------------
+    # -- The methods below are helpers of the rules. ----------------------------------------------
 
     def do(self, *events: object) -> None:
         self.snapshot, effects = step(self.snapshot, events, self.policy, self.now)  # type: ignore[arg-type]
@@ -182,7 +182,7 @@ class Cluster(RuleBasedStateMachine):
         pods = [p for p in self.api_pods.values() if p.opted_in and bool(p.node) == bound and not p.ended]
         return pods[pick % len(pods)] if pods else None
 
-    # -- the world -----------------------------------------------------------------------------------
+    # -- The rules below are what jobs, users, operators, kube-scheduler and controller do. ----------
 
     @initialize()
     def begin(self) -> None:
@@ -267,7 +267,7 @@ class Cluster(RuleBasedStateMachine):
         for replicas in orders.replicas:
             this = self.api_jobs.get(replicas.uid)
             if this is not None and this.version == replicas.version:
-                # Above the maximum only when coming down from a higher count (one worker at a time).
+                # An order is above the maximum only while workers above it are taken one at a time.
                 before = this.worker.replicas if this.worker else 0
                 assert this.min_workers <= replicas.workers <= max(this.max_workers, before - 1)
                 self.put_job(resized(this, replicas.workers))
@@ -290,7 +290,7 @@ class Cluster(RuleBasedStateMachine):
         self.now += seconds
         self.do(Tick())
 
-    # -- faults --------------------------------------------------------------------------------------
+    # -- The rules below are faults. -----------------------------------------------------------------
 
     @rule(pick=st.integers(0, 50), how=st.sampled_from(["going", "gone", Phase.FAILED, Phase.SUCCEEDED, Phase.RUNNING]))
     def pod_changes(self, pick: int, how: str | Phase) -> None:
@@ -366,9 +366,9 @@ class Cluster(RuleBasedStateMachine):
             self.do(Tick())
             gang = self.snapshot.gang(this.uid)
             assert not (pauses and gang.admitted and self.snapshot.leading)
-            # A decision that would also admit another pausing job is dropped whole, so this one keeps waiting.
+            # A decision that would also admit another pausing job is dropped whole, so this job would keep waiting.
             free = self.snapshot.leading and queued(this) and gang.admitted_at is None and not others
-            # It starts, or waits for its pods and for room like every job, in its present state.
+            # A job that is no longer paused starts, or waits for its pods or for room, but not as paused.
             held = gang.state is State.PAUSED and reason_of(self.snapshot, this).reason is Reason.PAUSED
             assert pauses or not free or not held
 
@@ -397,7 +397,7 @@ class Cluster(RuleBasedStateMachine):
         pods = [PodSeen(pod) for pod in self.api_pods.values()]
         return [*pods, *map(JobSeen, self.api_jobs.values()), *map(NodeSeen, self.api_nodes.values())]
 
-    # -- what must hold ----------------------------------------------------------------------------------
+    # -- The methods below check invariants. -------------------------------------------------------------
 
     @precondition(lambda self: not self.upset)
     @invariant()
@@ -406,7 +406,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def what_is_remembered_is_what_would_be_worked_out(self) -> None:
-        """Compare memoised answers with those of a fresh snapshot."""
+        """Compare memoised answers with those of the same snapshot without its memo."""
         fresh = replace(self.snapshot, index=replace(self.snapshot.index, memo=Memo()))
         assert desired(self.snapshot, 500) == desired(fresh, 500)
         for this in self.snapshot.waiting():
@@ -439,7 +439,7 @@ def _rests(snapshot: Snapshot, uid: str) -> bool:
     if gang.in_flight or this.invalid or this.deleting or this.suspended or this.released:
         return False
     if gang.scaling.grew is False:
-        return False  # its cool-down is volatile: after a restart it may grow at once
+        return False  # the pause after a failed growth is forgotten at a restart, after which the gang may grow at once
     if gang.state in (State.WAITING, State.COMPLETED):
         return True
     slots = this.slots(gang.workers)

@@ -75,7 +75,7 @@ class BarePods:
         # pod's UID -> the last time at which the API showed the pod with a node
         self.bound_until: dict[str, float] = {}
 
-    # -- what their user does ----------------------------------------------------------------------
+    # -- The methods below are what the user of these pods does. -----------------------------------
 
     def create_lone(self, fault: DrawnFault) -> str:
         """Create a single pod, which is a gang of one; return what was created, in words."""
@@ -157,7 +157,7 @@ class BarePods:
         found = (self._world.store.pod_named(NAMESPACE, name) for name in bare.pods)
         return [pod for pod in found if pod is not None]
 
-    # -- as time passes ------------------------------------------------------------------------------
+    # -- The methods below let pods end or be replaced as time passes. -------------------------------
 
     def act(self, *, calm: bool) -> None:
         """Let pods that have trained long enough succeed. In the calm after the last fault, also delete groups that can
@@ -234,7 +234,7 @@ class BarePods:
             if not all(pod.phase is Phase.SUCCEEDED for pod in self._pods(bare))
         ]
 
-    # -- for the witness -----------------------------------------------------------------------------
+    # -- The methods below answer the witness's questions. -------------------------------------------
 
     def _check_partial(self, bare: Bare, pods: list[PodObject]) -> None:
         """Check S1 in the calm: no group with a controller holds room for long while members of its minimum do not

@@ -15,11 +15,17 @@ from typing import Any, Final
 
 from extender import barrier
 from extender.config.settings import Settings
+from lab.sim.objects import JobSpec, WorkloadKind
+from lab.sim.pods.world import SimulatedWorld
+from lab.sim.traces import Trace, node, pod_requests
+from lab.virtual.clocks import loop_time
+from policy import desired
+from policy.cluster.model import WORKER, Role
 from policy.placement import eligible
 from tests.simulation.mutants import put
 from tests.simulation.policymutants import Patch
 from tests.simulation.run import SeedReport, Simulation, play
-from tests.simulation.scenario import Scenario, drawn, scheduler_of
+from tests.simulation.scenario import Scenario, drawn, scheduler_of, settings_of
 
 SHARE_PLAIN: Final = 0.75  # This share of the jobs names no volume.
 
@@ -86,6 +92,15 @@ def success_before_the_binding_is_made() -> list[Patch]:
 
 _ANNOUNCE = barrier.Barrier._announce
 
+
+def condition_left_false() -> list[Patch]:
+    """The condition PodScheduled=False of a bound pod is not set to True.
+
+    The 24 drawn seeds of the gate do not catch it, because their jobs end before rule L11 counts: see `misreported`.
+    """
+    return [(desired, "_misreported", lambda snapshot, job: iter(()))]
+
+
 DEFECTS: Final[dict[str, Callable[[], list[Patch]]]] = {
     made.__name__.replace("_", "-"): made
     for made in (
@@ -94,3 +109,26 @@ DEFECTS: Final[dict[str, Callable[[], list[Patch]]]] = {
         success_before_the_binding_is_made,
     )
 }
+
+
+def misreported(longest: int = 120) -> SeedReport:
+    """Run a gang with early bindings; at 30 s kube-scheduler writes PodScheduled=False on one of its bound pods.
+
+    No faults are drawn. The witness is told at 40 s that the calm has begun, so rule L11 allows that condition until
+    85 s.
+    """
+    settings = settings_of(barrier={"commit": "first"}, answer="one-node")
+    roles = (Role(WORKER, 3, pod_requests(1, 1)),)
+    jobs = (JobSpec("gang", roles, 3, 3, 1e5, 0.0, kind=WorkloadKind.TFJOB),)
+    scenario = Scenario(0, Trace((node("node-0", 10, 32),), jobs), settings, scheduler_of(settings), 40.0, 2.0)
+
+    def write(world: SimulatedWorld) -> None:
+        pod = min((one for one in world.store.pods.values() if one.node), key=lambda one: one.name)
+        world.patch_scheduled_condition(pod.namespace, pod.name, False, "SchedulerError", "already bound")
+
+    def make() -> Simulation:
+        made = Simulation(scenario, kinds=(), longest=longest)
+        made.acts = ((30.0, write), (40.0, lambda _: setattr(made.witness, "calm_since", loop_time())))
+        return made
+
+    return play(make)

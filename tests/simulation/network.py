@@ -138,7 +138,7 @@ class ApiLine:
     def _latency(self) -> float:
         return self._chance.uniform(0.0005, 0.008)
 
-    # -- reads -----------------------------------------------------------------------------------
+    # -- The methods below read from the API server. ---------------------------------------------
 
     async def list_pages(self, resource: Resource) -> AsyncGenerator[tuple[list[Json], str], None]:
         require(resource)
@@ -257,7 +257,7 @@ class ApiLine:
         await self._alive()
         return found
 
-    # -- writes ----------------------------------------------------------------------------------
+    # -- The methods below write to the API server. ----------------------------------------------
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> Outcome:
         content = {"uid": uid, "node": node, "annotations": dict(annotations)}
@@ -422,7 +422,7 @@ def _swapped(events: list[Json], chance: random.Random) -> list[Json]:
     return [*events[:at], second, first, *events[at + 2 :]]
 
 
-# -- kube-scheduler to the extender ----------------------------------------------------------------
+# -- The classes and functions below carry kube-scheduler's calls to the extender. -----------------
 
 
 class Wire:

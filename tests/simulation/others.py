@@ -57,7 +57,7 @@ class Others:
         self.forever: str = ""  # the UID of the job whose writes are refused without end
         sim.cluster.server.admission = self._admit
 
-    # -- a scheduler that preempts -----------------------------------------------------------------
+    # -- The methods below are another scheduler that preempts. ------------------------------------
 
     def create_preemptor(self, fault: DrawnFault) -> str:
         """Create a pod of high priority for a node on which other pods must be preempted for it; it is deleted after a
@@ -102,7 +102,7 @@ class Others:
     def _delete(self, pod: PodObject) -> None:
         self._sim.cluster.bridge.do(lambda world: world.delete_pod(pod.namespace, pod.name))
 
-    # -- volumes -----------------------------------------------------------------------------------
+    # -- The method below takes a volume away. -----------------------------------------------------
 
     def lose_volume(self, fault: DrawnFault) -> str:
         """Let a job's volume be missing for a while or for the rest of the storm; pods that are bound have it
@@ -118,7 +118,7 @@ class Others:
             self._sim.around.volumes.lose(JOBS_OF, claim, first_consumer=first)
         return f"{job.key} {'waits for its consumer' if first else 'is not bound'} for {seconds:g} s"
 
-    # -- admission ---------------------------------------------------------------------------------
+    # -- The methods below refuse writes as admission would. ---------------------------------------
 
     def refuse_writes(self, fault: DrawnFault) -> str:
         """Let an admission policy refuse one kind of a job's writes for a while."""
@@ -173,7 +173,7 @@ class Others:
         known = [*snapshot.refused_writes.get(uid, ()), snapshot.gang(uid).refused]
         return job.uid == self.forever and any(one is not None and POLICY in one.message for one in known)
 
-    # -- quotas ------------------------------------------------------------------------------------
+    # -- The method below sets a ResourceQuota. ----------------------------------------------------
 
     def set_quota(self, fault: DrawnFault) -> str:
         """Limit the pods in the jobs' namespace, for a while, to the present number or a few more."""
@@ -186,7 +186,7 @@ class Others:
         self._sim.cluster.bridge.do(lambda world: world.set_quota(JOBS_OF, most))
         return f"{most} pods for {seconds:.0f} s"
 
-    # -- as time passes ----------------------------------------------------------------------------
+    # -- The methods below end faults as time passes. ----------------------------------------------
 
     def end_faults(self) -> None:
         """End the faults whose time is over."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # A job may be short of pods for this many seconds: the policy's grace is 5 s, and a watch may be 6 s late.
 LIMIT: Final = 20.0
-# This many seconds are allowed if the leader's ledger itself has known since then that the job is short of pods.
+# A job may be short of pods for this many seconds after the leader's own ledger has learnt of it.
 KNOWN: Final = 8.0
 
 

@@ -269,7 +269,7 @@ class Simulation:
     def _filtered(self, body: bytes) -> None:
         self._last_filter[msgspec.json.decode(body)["Pod"]["metadata"]["uid"]] = loop_time()
 
-    # -- the ledger's steps ----------------------------------------------------------------------
+    # -- The methods below see the ledger's steps. -----------------------------------------------
 
     def _stepped(self, extender: ExtenderProcess, effects: tuple[Effect, ...]) -> None:
         if extender.line.dead:
@@ -308,7 +308,7 @@ class Simulation:
             case _:
                 pass
 
-    # -- the run ---------------------------------------------------------------------------------
+    # -- The methods below run the simulation. ---------------------------------------------------
 
     async def play(self) -> SeedReport:
         """Run storm and calm; return the report."""
@@ -523,7 +523,7 @@ class Simulation:
             if now - since > FLIGHT_LIMIT:
                 self.witness.violated("S2b", f"room is taken for a binding of {uid} since {now - since:.0f} s")
 
-    # -- S9 --------------------------------------------------------------------------------------
+    # -- The methods below check S9: the leader's ledger equals one that is built from the API alone. --
 
     def _compare(self) -> None:
         """Check S9: while nothing is under way, the leader's ledger equals one that is built from the API alone."""
@@ -607,7 +607,7 @@ class Simulation:
                 self._read[version] = found
                 yield from found
 
-    # -- the Lease -------------------------------------------------------------------------------
+    # -- The methods below make and read the Lease. ----------------------------------------------
 
     def _make_lease(self) -> None:
         settings = self.scenario.settings.lease
@@ -620,7 +620,7 @@ class Simulation:
         found = self._stored(self._lease) or {}
         return str((found.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
 
-    # -- the report ------------------------------------------------------------------------------
+    # -- The method below makes the report. ------------------------------------------------------
 
     def _report(self, began: float, calm: float) -> SeedReport:
         report = SeedReport(self.scenario.seed)

@@ -58,7 +58,7 @@ class Storm:
             return False
         return True
 
-    # -- processes -------------------------------------------------------------------------------
+    # -- The methods below kill and pause processes. ---------------------------------------------
 
     def _kill_extender(self, fault: DrawnFault) -> str:
         return self._kill(fault, "extender")
@@ -112,7 +112,7 @@ class Storm:
         self._sim.witness.jumped = True
         return f"{process.name} {process.offset:+g} s"
 
-    # -- leadership ------------------------------------------------------------------------------
+    # -- The methods below disturb the leading replica. ------------------------------------------
 
     def _leader(self) -> Replica | None:
         """Return the replica that leads, if a Lease decides it and all of its processes are up."""
@@ -209,13 +209,13 @@ class Storm:
         leader.candidate.blocked_until = loop_time() + seconds
         return f"by {leader.name} for {seconds:.0f} s"
 
-    # -- the API server --------------------------------------------------------------------------
+    # -- The method below disturbs the API server. -----------------------------------------------
 
     def _compaction(self, fault: DrawnFault) -> str:
         self._sim.cluster.server.store.compact()
         return "the watch history"
 
-    # -- nodes -----------------------------------------------------------------------------------
+    # -- The methods below change nodes. ---------------------------------------------------------
 
     def _nodes(self) -> list[Node]:
         return [self._world.store.nodes[name] for name in sorted(self._world.store.nodes)]
@@ -271,7 +271,7 @@ class Storm:
         self._sim.cluster.bridge.do(lambda world: world.batch.restart(away))
         return f"for {away:.1f} s"
 
-    # -- pods ------------------------------------------------------------------------------------
+    # -- The methods below disturb pods. ---------------------------------------------------------
 
     def _pods(self, scheduler: str = KOHORT) -> list[PodObject]:
         return [pod for pod in self._world.store.pods.values() if pod.scheduler == scheduler]
@@ -344,7 +344,7 @@ class Storm:
     def _group_made_anew(self, fault: DrawnFault) -> str:
         return self._sim.bare.make_anew(fault)
 
-    # -- others --------------------------------------------------------------------------------------
+    # -- In the methods below, other parties disturb the cluster. ------------------------------------
 
     def _preemptor_created(self, fault: DrawnFault) -> str:
         return self._sim.others.create_preemptor(fault)
@@ -361,7 +361,7 @@ class Storm:
     def _quota_set(self, fault: DrawnFault) -> str:
         return self._sim.others.set_quota(fault)
 
-    # -- jobs ------------------------------------------------------------------------------------
+    # -- The methods below change jobs. ----------------------------------------------------------
 
     def _jobs(self) -> list[JobObject]:
         return [job for job in self._world.store.jobs.values() if not job.phase.ended]
@@ -454,7 +454,7 @@ class Storm:
         self._sim.cluster.server.patch(ref, {"data": {"gate": value}}, "application/merge-patch+json")
         return value
 
-    # -- the calm --------------------------------------------------------------------------------
+    # -- The method below repairs what faults have left behind. ----------------------------------
 
     def calm(self) -> None:
         """Repair what Kohort cannot repair: nodes, suspended jobs, pods of others, processes, the Lease."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
-from tests.simulation.early import DEFECTS, early, run_early
+from tests.simulation.early import DEFECTS, condition_left_false, early, misreported, run_early
+from tests.simulation.mutants import put
 from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES, drawn
 
@@ -45,6 +48,18 @@ def test_no_early_seed_of_many_breaks_an_invariant() -> None:
 def test_a_seeded_defect_of_early_bindings_is_caught(defect: str) -> None:
     found = next(report for seed in GATE if (report := run_early(seed, defect)[0]).violations)
     assert found.violations[0].startswith(("S1: ", "S7: "))
+
+
+@pytest.mark.parametrize("defect", [False, True], ids=["as it is", "the condition is left"])
+def test_a_wrong_condition_of_a_bound_pod_is_set_right(defect: bool) -> None:
+    with ExitStack() as stack:
+        for owner, name, value in condition_left_false() if defect else ():
+            stack.enter_context(put(owner, name, value))
+        found = misreported()
+    assert found.gangs == 1
+    assert found.violations[:1] == (
+        ["L11: default/gang-worker-0 is bound, and PodScheduled is False"] if defect else []
+    )
 
 
 def test_the_other_settings_and_the_jobs_are_those_of_the_seed() -> None:

@@ -1,59 +1,19 @@
 """Test ten scenes in which a quota refuses the pods of a job: the job starts within 30 s once another job can give
 workers.
 
-The whole service runs in virtual time, without faults, on the simulated cluster, whose operators obey the quota.
+More scenes are drawn. If no job gives workers (a seeded defect), rule L10 is violated in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import pytest
 
-from lab.sim.objects import JobObject, JobSpec, WorkloadKind
-from lab.sim.pods.world import SimulatedWorld
-from lab.sim.traces import Trace, node, pod_requests
-from policy.cluster.model import PS, WORKER, Role
+from lab.sim.objects import WorkloadKind
 from policy.systems import quotas
-from tests.simulation.past import complete
-from tests.simulation.quotas import shortage, surplus
-from tests.simulation.run import SeedReport, Simulation, play
-from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settings_of
-
-LIMIT: Final = 30.0
-SPACE: Final = "default"
-LATE: Final = "late"  # the name of the job that waits
-ARRIVES: Final = 40.0
-LONGEST: Final = 160
-LOOK: Final = 2.0  # The rules that the seeds check are checked here every 2 s.
-Act = tuple[float, Callable[[SimulatedWorld], object]]
-
-
-def job(
-    name: str, least: int, most: int = 0, at: float = 0.0, ps: int = 0, kind: WorkloadKind = WorkloadKind.TFJOB,
-    utility: float = 1.0, seconds: float = 1e5,
-) -> JobSpec:  # fmt: skip
-    roles: tuple[Role, ...] = (Role(PS, ps, pod_requests(1, 1)),) if ps else ()
-    roles += (Role(WORKER, least, pod_requests(1, 1)),)
-    return JobSpec(name, roles, least, max(least, most), seconds, at, kind=kind, utility=utility)
-
-
-def late(workers: int = 2, **changes: Any) -> JobSpec:
-    return job(LATE, workers, at=ARRIVES, **changes)
-
-
-def quota(pods: int | None, at: float = 30.0) -> Act:
-    return at, lambda world: world.set_quota(SPACE, pods)
-
-
-@dataclass(frozen=True)
-class Scene:
-    jobs: tuple[JobSpec, ...]
-    acts: tuple[Act, ...]
-    policy: str = "kod2"
-
+from tests.simulation.quotascenes import LIMIT, SPACE, Scene, drawn_scene, job, late, quota, run
 
 GROWN: Final = job("grown", 1, 6, ps=1)  # This job has seven pods once it has grown.
 SCENES: Final = {
@@ -73,50 +33,6 @@ SCENES: Final = {
 }
 
 
-@dataclass
-class Course:
-    """The times at which another job could first give workers to the job that waits, and at which its minimum was
-    bound.
-    """
-
-    able: float | None = None
-    started: float | None = None
-
-    def look(self, sim: Simulation, world: SimulatedWorld) -> None:
-        there = {one.spec.name: one for one in world.store.jobs.values()}
-        waits = there.get(LATE)
-        if waits is None or self.started is not None:
-            return
-        if complete(waits, sim.witness.bound(waits.uid), waits.spec.min_workers):
-            self.started = world.now
-        elif self.able is None and _can_be_given(world, list(there.values())):
-            self.able = world.now
-
-
-def _can_be_given(world: SimulatedWorld, jobs: list[JobObject]) -> bool:
-    """Tell whether the other jobs have at least as many workers beyond their minimum as the quota has too few pods."""
-    short = shortage(world, SPACE)
-    return short <= sum(surplus(world, one) for one in jobs if one.spec.name != LATE)
-
-
-def run(scene: Scene) -> tuple[Course, Simulation, SeedReport]:
-    course, made = Course(), list[Simulation]()
-    policy = {"policy": scene.policy, "parameters": PARAMETERS.get(scene.policy, {})}
-    settings = settings_of(kod2={"cooldown_seconds": 5.0}, **policy)
-    nodes = tuple(node(f"node-{index}", 10, 32) for index in range(2))
-    scenario = Scenario(0, Trace(nodes, scene.jobs), settings, scheduler_of(settings), LONGEST, LOOK)
-
-    def make() -> Simulation:
-        sim = Simulation(scenario, kinds=(), longest=LONGEST)
-        looks = ((float(at), lambda world: course.look(sim, world)) for at in range(int(ARRIVES), LONGEST))
-        sim.acts = (*scene.acts, *looks)
-        made.append(sim)
-        return sim
-
-    report = play(make)
-    return course, made[0], report
-
-
 @pytest.mark.parametrize("name", SCENES)
 def test_a_job_whose_pods_a_quota_refuses_starts_soon_after_another_can_give(name: str) -> None:
     course, sim, report = run(SCENES[name])
@@ -127,7 +43,30 @@ def test_a_job_whose_pods_a_quota_refuses_starts_soon_after_another_can_give(nam
     assert all(one.spec.workers >= one.spec.min_workers for one in sim.world.store.jobs.values())
 
 
-def test_the_seeds_rule_notices_a_job_that_nobody_gives_room(monkeypatch: pytest.MonkeyPatch) -> None:
+DRAWN: Final = range(1, 13)
+
+
+@pytest.mark.parametrize("seed", DRAWN)
+def test_nothing_is_violated_in_a_drawn_scene(seed: int) -> None:
+    course, _, report = run(drawn_scene(seed))
+    assert report.violations == []
+    if course.able is not None:
+        assert course.started is not None
+        assert course.started - course.able <= LIMIT, (course, report.run_log[-5:])
+
+
+def test_scenes_that_are_drawn_have_a_job_that_waits_for_others() -> None:
+    """In most of them the quota is full when the job arrives, so that it starts only when others give."""
+    scenes = [drawn_scene(seed) for seed in DRAWN]
+    assert len({scene.policy for scene in scenes}) > 2
+    assert {one.kind for scene in scenes for one in scene.jobs} >= {WorkloadKind.TFJOB, WorkloadKind.STATEFULSET}
+
+
+@pytest.mark.parametrize("scene", [SCENES["a job that came earlier gives"], drawn_scene(3)], ids=["by hand", "drawn"])
+def test_the_rule_of_the_seeds_notices_a_job_to_which_nobody_gives_room(
+    monkeypatch: pytest.MonkeyPatch, scene: Scene
+) -> None:
     monkeypatch.setattr(quotas._Return, "shrinks", lambda self, waiting: ())
-    _, _, report = run(SCENES["a job that came earlier gives"])
-    assert report.violations[0].startswith("L10: default/late lacks pods, and others could give workers")
+    _, _, report = run(scene)
+    assert report.violations[0].startswith(f"L10: default/{late().name}")
+    assert "lacks pods, and others could give workers" in report.violations[0]

@@ -102,7 +102,7 @@ def test_what_the_gate_catches_is_counted(capsys: pytest.CaptureFixture[str]) ->
     assert lines[-1].startswith("2 of 2 seeded defects are caught")
 
 
-# -- the list of faults ----------------------------------------------------------------------------
+# -- The tests below are about the list of a scenario's faults. ------------------------------------
 
 
 def played(part: Coroutine[Any, Any, None]) -> None:
@@ -199,7 +199,7 @@ def test_a_name_that_a_controller_has_made_up_is_not_part_of_what_a_call_is_call
     assert [plain(name) for name in names] == ["job-14-1", "job-3", "job-0-worker-0", "group-1-0", "kohort-extender"]
 
 
-# -- the file --------------------------------------------------------------------------------------
+# -- The tests below are about the file of a scenario. ---------------------------------------------
 
 NAME = next(iter(KEPT))
 
@@ -233,7 +233,7 @@ def test_a_field_that_a_scenario_has_not_is_named() -> None:
         KeptScenario.model_validate(KEPT[NAME].model_dump(mode="json") | {"stormy": True})
 
 
-# -- keeping ---------------------------------------------------------------------------------------
+# -- The tests below are about which scenarios are kept, and how they are made smaller. ------------
 
 
 def test_what_is_not_needed_is_left_out() -> None:

@@ -104,7 +104,7 @@ class Witness(WriteWatcher):
             self.violations.append(text)
             self._run_log.add(f"VIOLATION {text}")
 
-    # -- changes of the state -----------------------------------------------------------------------
+    # -- The methods below check each change of the cluster's state. --------------------------------
 
     def see(self, now: float, changes: list[WorldChange]) -> None:
         """Check the changes of the world at one instant."""
@@ -177,7 +177,7 @@ class Witness(WriteWatcher):
         if not used.fits(node.allocatable):
             self.violated("S2a", f"node {name} holds {used} of {node.allocatable}")
 
-    # -- S1 --------------------------------------------------------------------------------------
+    # -- The methods below check S1: no gang stays partly bound. ---------------------------------
 
     def bound(self, uid: str) -> set[Slot]:
         """Return the slots of the job whose pod is bound and not terminating, or whose index is completed."""
@@ -262,7 +262,7 @@ class Witness(WriteWatcher):
         """Return the jobs that are partly bound now."""
         return [uid for uid, past in self._past.items() if past.partial_since is not None]
 
-    # -- our writes ------------------------------------------------------------------------------
+    # -- The methods below check Kohort's own writes. --------------------------------------------
 
     def holder(self) -> str | None:
         return self.lease() if self.lease is not None else None
@@ -428,7 +428,7 @@ class Witness(WriteWatcher):
         if not error and self.bound_on.get(uid) != node:
             self.violated("S7", f"bind of {uid} to {node} was answered with success; it is on {self.bound_on.get(uid)}")
 
-    # -- the ledger ------------------------------------------------------------------------------
+    # -- The methods below check the ledger. -----------------------------------------------------
 
     def check_ledger(self, extender: ExtenderProcess) -> None:
         """Check S2b: the room of each binding of this process is charged from its sending until the process sees the
@@ -498,7 +498,7 @@ class Witness(WriteWatcher):
                 self.violated("S6", f"the {extender.name} knew {pod.name} at {seen[uid]}, and now at {pod.version}")
             seen[uid] = pod.version
 
-    # -- at the end ------------------------------------------------------------------------------
+    # -- The method below is called at the end of a run. -----------------------------------------
 
     def turns(self, since: float) -> None:
         """Check L3: in the calm no running job is resized back and forth; OASiS's schedules are exempt.

@@ -43,7 +43,7 @@ class Writes:
         self._past = past
         self._violated = violated
 
-    # -- pods ------------------------------------------------------------------------------------
+    # -- The methods below check writes to pods. -------------------------------------------------
 
     def to_pod(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         pod = self._world.store.pod_named(ref.namespace, ref.name)
@@ -109,7 +109,7 @@ class Writes:
         if notes or status or patch.keys() - {"metadata", "status"}:
             self._violated("S11", f"patch of {pod.key}: {patch}")
 
-    # -- jobs ------------------------------------------------------------------------------------
+    # -- The methods below check writes to jobs. -------------------------------------------------
 
     def to_job(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
         """Check S3 (preconditions, and the bounds in that version of the job) and S4 (only the number of workers is

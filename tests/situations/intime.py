@@ -92,7 +92,7 @@ class InTime:
         pool = next(group.pool for group in self.scene.groups if group.role == slot.role)
         return node.labels[POOL] == pool and node.usable and not node.taints
 
-    # -- the beginning -----------------------------------------------------------------------------
+    # -- The methods below make the cluster as it is at the beginning. -----------------------------
 
     def _run(self, runs: Runs) -> None:
         made = _pinned(runs)
@@ -113,7 +113,7 @@ class InTime:
             self.world.do(NodeNotOffered(member.uid, node))
         raise AssertionError("the gang is planned again and again on refused nodes")
 
-    # -- changes -----------------------------------------------------------------------------------
+    # -- The methods below make the changes that lift a constraint. --------------------------------
 
     def lift(self, *changes: Change) -> None:
         """Make the changes in the world, one after the other."""

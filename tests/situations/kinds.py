@@ -46,7 +46,7 @@ def _asking(scene: Scene, pool: str, resource: str, rng: Random) -> tuple[Scene,
     return scene.with_group(replace(group, asks={**group.asks, resource: asked})), asked
 
 
-# -- amounts -----------------------------------------------------------------------------------------
+# -- The kinds below ask for more than the nodes have. -----------------------------------------------
 
 
 def too_little(scene: Scene, pool: str, resource: str, rng: Random) -> Scene:
@@ -90,7 +90,7 @@ def one_port(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
     return _with(scene.with_group(group), port, Reason.TOO_LARGE, values, *lift)
 
 
-# -- who holds the room ------------------------------------------------------------------------------
+# -- In the kinds below, pods or jobs hold the room that the gang needs. -----------------------------
 
 
 def _held(scene: Scene, pool: str, resource: str, rng: Random) -> tuple[Scene, int]:
@@ -160,7 +160,7 @@ def _with_jobs(scene: Scene, pool: str, resource: str, rng: Random, *, finished:
     return _with(replace(scene, running=(*scene.running, *held)), kind, code, (*names, said(resource, has)), *lift)
 
 
-# -- nodes -------------------------------------------------------------------------------------------
+# -- In the kinds below, the gang may not use a node. ------------------------------------------------
 
 
 def cordoned(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
@@ -211,7 +211,7 @@ def refused(scene: Scene, pool: str, _: str, rng: Random) -> Scene:
     return _with(made, REFUSED, Reason.NODE_NOT_OFFERED, names[:1], Change("forget"))
 
 
-# -- the job itself ----------------------------------------------------------------------------------
+# -- In the kinds below, the job itself keeps the gang from starting. --------------------------------
 
 
 def suspended(scene: Scene, pool: str, _: str, rng: Random) -> Scene:

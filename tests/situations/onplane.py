@@ -26,7 +26,7 @@ class OnPlane:
     scene: Scene
     space: str
 
-    # -- the beginning -----------------------------------------------------------------------------
+    # -- The methods below make the cluster as it is at the beginning. -----------------------------
 
     def hosts(self) -> Iterator[Json]:
         """Yield the scene's nodes as API objects, ready, not cordoned and without taints."""
@@ -67,7 +67,7 @@ class OnPlane:
             self.plane.api.create(self._path("resourcequotas"), {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
         self.plane.api.create(self._jobs, _gang_object(self.scene))
 
-    # -- what is asked -----------------------------------------------------------------------------
+    # -- The methods below read values from the cluster. -------------------------------------------
 
     def values(self, constraint: Constraint) -> tuple[str, ...]:
         """Return the values that the explanation must contain for the constraint, with the names of this namespace."""
@@ -84,7 +84,7 @@ class OnPlane:
         """Return the number of the gang's members."""
         return sum(group.count for group in self.scene.groups)
 
-    # -- changes -----------------------------------------------------------------------------------
+    # -- The methods below make the changes that lift a constraint. --------------------------------
 
     def lift(self, *changes: Change) -> None:
         """Make the changes in the cluster, one after the other."""
@@ -129,7 +129,7 @@ class OnPlane:
     def _create(self, _: Change) -> None:
         self.plane.api.delete(f"{self._path('resourcequotas')}/{QUOTA}")
 
-    # -- paths -------------------------------------------------------------------------------------
+    # -- The methods below make paths of the API and send patches. ---------------------------------
 
     @property
     def _jobs(self) -> str:

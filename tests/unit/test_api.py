@@ -1,4 +1,4 @@
-"""What every route of /v1 keeps: problems, revisions, pages, a description and an example; and the stream."""
+"""Rules for every route of /v1: errors, revisions, pages, descriptions and examples in OpenAPI, and the stream."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.unit.comparison.test_comparepolicies import recorded, scene
 
 
 class Asked:
-    """A scene with five waiting jobs, and a client."""
+    """A service with five waiting jobs, and a client of its REST routes."""
 
     def __init__(self) -> None:
         self.scene = Scene()
@@ -40,7 +40,7 @@ async def asked() -> AsyncIterator[Asked]:
         yield found
 
 
-# -- problems ------------------------------------------------------------------------------------
+# -- The test below is about errors (problem details). -------------------------------------------
 
 PROBLEMS = {
     "/jobs?limit=0": (422, "limit", "0"),
@@ -60,7 +60,7 @@ async def test_what_is_wrong_is_a_problem_that_names_field_value_and_what_is_all
     assert found["allowed"] in found["detail"]
 
 
-# -- revisions -----------------------------------------------------------------------------------
+# -- The tests below are about answers that a client already has (revisions). --------------------
 
 
 async def test_a_revision_that_somebody_has_is_not_sent_again(asked: Asked) -> None:
@@ -83,7 +83,7 @@ async def test_the_controllers_question_is_never_answered_with_nothing(asked: As
     assert (answer.status_code, "etag" in answer.headers) == (200, False)
 
 
-# -- pages ---------------------------------------------------------------------------------------
+# -- The tests below are about lists that are divided into pages. --------------------------------
 
 
 async def pages(asked: Asked, path: str, entries: str, limit: int) -> list[list[str]]:
@@ -113,7 +113,7 @@ async def test_a_page_goes_on_behind_the_last_entry_wherever_it_is_now(asked: As
     assert [job["name"] for job in second["jobs"]] == ["job-2", "job-3"]
 
 
-# -- OpenAPI -------------------------------------------------------------------------------------
+# -- The test below is about the OpenAPI description. --------------------------------------------
 
 
 async def test_every_route_is_described_and_has_an_example_that_its_model_takes(asked: Asked) -> None:
@@ -132,7 +132,7 @@ async def test_every_route_is_described_and_has_an_example_that_its_model_takes(
         assert model.model_validate(example).model_dump(mode="json", by_alias=True) == example, route.path
 
 
-# -- the stream ----------------------------------------------------------------------------------
+# -- The tests below are about the stream of server-sent events. ---------------------------------
 
 
 def test_the_stream_tells_each_revision_with_its_decisions_and_goes_on_where_it_broke_off() -> None:
@@ -173,7 +173,7 @@ def small_pods(name: str) -> list[Any]:
 
 
 def event(lines: Any) -> dict[str, Any]:
-    """The next event that is no comment."""
+    """Return the next event of the stream that is not a comment, with its data decoded."""
     found: dict[str, Any] = {}
     for line in lines:
         if not line and "data" in found:
@@ -190,7 +190,7 @@ async def test_there_are_only_so_many_streams(asked: Asked) -> None:
     assert (answer.status_code, answer.json()["title"]) == (503, "Service Unavailable")
 
 
-# -- the comparison -------------------------------------------------------------------------------
+# -- The test below is about the comparison of another policy with the journal. -------------------
 
 
 async def test_a_comparison_is_asked_of_the_journal(asked: Asked, tmp_path: Path) -> None:

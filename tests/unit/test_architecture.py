@@ -1,4 +1,6 @@
-"""What the import contracts of pyproject.toml cannot see: built-ins that do I/O, and a clock handed in as an object."""
+"""Calls that the import contracts of pyproject.toml cannot forbid: built-ins that do I/O, and clocks
+passed as objects.
+"""
 
 import ast
 from pathlib import Path

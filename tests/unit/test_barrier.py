@@ -1,4 +1,4 @@
-"""Held binds: a gang is bound together or not at all, and every call gets the answer that is true of its own pod."""
+"""Held binds: a gang is bound together or not at all, and each call is answered for its own pod."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ FAILED = Reason.BIND_FAILED.text
 
 
 def call(stage: Stage, member: Pod, where: str = "", gone: Any = None) -> "asyncio.Task[str]":
-    """kube-scheduler's bind call of a member."""
+    """Start kube-scheduler's bind call of a member; the task's result is the error text, empty if the pod is bound."""
     staying = asyncio.get_running_loop().create_future() if gone is None else gone
     return asyncio.create_task(stage.barrier.hold(member.uid, where or stage.planned(member), staying))
 
@@ -127,7 +127,7 @@ async def test_a_caller_that_hangs_up_no_longer_counts() -> None:
 @virtual
 async def test_callers_that_all_hang_up_at_once_leave_nothing_to_bind() -> None:
     stage = Stage()
-    pods = stage.submit(job("a").ps(1).workers(1, 3, asked=3))  # two of its four members make it complete
+    pods = stage.submit(job("a").ps(1).workers(1, 3, asked=3))  # the minimum of this gang is two of its four members
     hung_up = asyncio.Event()
     calls = [call(stage, member, gone=hung_up.wait()) for member in reversed(pods)]
     await asyncio.sleep(0)
@@ -187,7 +187,7 @@ async def test_a_conflict_with_our_own_binding_is_success() -> None:
 
 
 async def conflict(stage: Stage) -> str:
-    """The answer to the ps's bind, where the API server says that it conflicts."""
+    """Return the answer to the ps's bind call when the API server answers its binding with a conflict."""
     pods = stage.submit(A)
     stage.api.answers["a-ps-0"] = CONFLICT
     calls = [call(stage, member) for member in pods]
@@ -271,7 +271,7 @@ async def test_what_came_of_a_lost_binding_is_read_back_also_if_the_watch_stalls
 @pytest.mark.parametrize("landed", [True, False], ids=["made", "never made"])
 @virtual
 async def test_a_refusal_is_not_the_last_word_about_an_earlier_binding_whose_answer_was_lost(landed: bool) -> None:
-    """Simulation seed 100872: the second binding of a pod is refused while the first is still on its way."""
+    """Simulation seed 100872: a pod's second binding was refused while its first was still in flight."""
     stage = Stage()
     pods = stage.submit(A)
     stage.api.answers["a-worker-1"] = Unknown("timed out")
@@ -294,7 +294,7 @@ async def test_a_refusal_is_not_the_last_word_about_an_earlier_binding_whose_ans
 
 @virtual
 async def test_a_refusal_is_not_the_last_word_about_an_earlier_binding_whose_answer_is_still_to_come() -> None:
-    """Simulation seed 105740: kube-scheduler gave its call up and asked again while the binding was being made."""
+    """Simulation seed 105740: kube-scheduler gave its bind call up and asked again while the binding was being made."""
     stage = Stage()
     stage.api.slow_seconds = 3.0
     pods, _ = await whole_gang(stage)
@@ -381,9 +381,9 @@ async def test_a_repeated_call_during_the_binding_is_answered_too() -> None:
 
 @virtual
 async def test_a_call_for_another_node_is_not_told_that_its_pod_is_bound() -> None:
-    """Simulation seed 108721: it took the place of the call for which a binding was made that moment.
+    """Simulation seed 108721: a bind call for another node replaced the call whose binding was just being made.
 
-    It must come after the binding was sent, and so late that the ledger has not judged it when the answer comes.
+    The test tries each millisecond, since the second call must come between the sending and the judging of the binding.
     """
     for milliseconds in range(200):
         stage = Stage()

@@ -1,4 +1,4 @@
-"""The benchmarks' shared parts: the shape of the JSON, the bounds file, the command lines. Nothing is measured here."""
+"""The benchmarks' shared parts: the form of the JSON, the file of bounds, the command lines. No test measures."""
 
 import importlib
 import json
@@ -17,7 +17,7 @@ from policy.cluster.gang import State
 from policy.cluster.layered import SMALL, Layered
 from policy.cluster.reasons import Reason
 
-NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside", "stalled")
+NAMES = ("decisions", "verbs", "rebuild", "gang_throughput", "burst", "simulator", "beside", "stalled", "preemption")
 
 
 def report() -> BenchmarkReport:
@@ -73,7 +73,7 @@ def test_every_benchmark_is_a_command(name: str) -> None:
 
 
 def test_all_of_them_are_run_by_one_command() -> None:
-    """``make bench`` leaves none out."""
+    """``make bench`` runs every benchmark."""
     makefile = (bounds.FILE.parents[1] / "Makefile").read_text()
     told = makefile.partition("BENCHES = ")[2].partition("\n\n")[0]
     runs = [one.split() for one in re.findall(r'"([^"]+)"', told)]
@@ -129,7 +129,7 @@ def test_oasis_is_timed_once_for_each_job() -> None:
 
 @pytest.mark.parametrize(("nodes", "good"), [(500, True), (5000, False)])
 def test_what_is_asked_of_gangs_goes_by_the_size_of_the_cluster(nodes: int, good: bool) -> None:
-    """Twice the plain scheduler's pods are enough on 500 nodes and too few on 5,000."""
+    """Twice the plain scheduler's throughput is enough on 500 nodes and too little on 5,000."""
     made = BenchmarkReport("gang_throughput", {"nodes": nodes})
     ours = gang_throughput.ThroughputRun(200.0, {"scheduler": 1.0}, 0.02, counts={"calls filter": 1.0})
     gang_throughput._note(

@@ -1,4 +1,4 @@
-"""check-config: how long VolumeBinding may keep a member's room while its volume does not come."""
+"""check-config reports how long VolumeBinding may hold a member's room while its volume is not available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""check-config: each fault of a KubeSchedulerConfiguration is found, by its field, with reason and mend, and alone."""
+"""check-config finds each fault of a KubeSchedulerConfiguration, and no other, and names its field, reason and mend."""
 
 from __future__ import annotations
 

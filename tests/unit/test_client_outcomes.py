@@ -1,4 +1,4 @@
-"""What became of a call to the API: done, certainly refused, or unknown; and reads that survive bad objects."""
+"""The outcome of an API call is done, certainly refused or unknown; reads skip objects that are malformed."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ POD = Ref(PODS, "ns", "p")
 
 @asynccontextmanager
 async def server(handler: Handler, deadline: float = 0.2, at_once: int = 64) -> AsyncIterator[KubeApi]:
-    """Run ``handler`` as the whole API server on loopback and a client for it."""
+    """Run a fake API server on loopback that answers with ``handler``; yield a client of it."""
     runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0)  # type: ignore[arg-type]
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -71,6 +71,7 @@ def bind(api: KubeApi) -> Awaitable[Outcome]:
 
 
 CONFLICT = {"reason": "Conflict", "message": "pod p is already assigned to node n"}
+DENIED = 'admission webhook "size.example.com" denied the request: it has its size'
 OUTCOMES: dict[str, tuple[Handler, Outcome | type[Unknown]]] = {
     "created": (answer(201, {"status": "Success"}), Done({"status": "Success"})),
     "already bound": (answer(409, CONFLICT), Refused(409, "Conflict", "pod p is already assigned to node n")),
@@ -78,6 +79,11 @@ OUTCOMES: dict[str, tuple[Handler, Outcome | type[Unknown]]] = {
     "forbidden, told by a proxy": (page_of_a_proxy, Refused(403, "", "")),
     "too many requests, for too long": (answer(429, None, Retry_After="60"), Refused(429, "", "")),
     "request timed out in the server": (answer(408), Unknown),
+    **{
+        f"denied by a webhook with {status}": (answer(status, {"message": DENIED}), Refused(status, "", DENIED))
+        for status in (400, 401, 404, 408, 409, 429, 500, 503)
+    },
+    "a webhook that is down": (answer(500, {"message": 'failed calling webhook "size.example.com"'}), Unknown),
     "server error": (answer(500, {"reason": "InternalError"}), Unknown),
     "not available": (answer(503), Unknown),
     "gateway time-out": (answer(504, {"reason": "Timeout"}), Unknown),
@@ -100,7 +106,7 @@ async def test_outcome_of_a_write(handler: Handler, want: Outcome | type[Unknown
 @virtual
 async def test_nobody_listens_is_a_refusal_since_nothing_was_sent() -> None:
     with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # keeps others from the port, and does not listen
+        nobody.bind(("127.0.0.1", 0))  # the socket keeps the port from other processes, but does not listen
         api = client(f"http://127.0.0.1:{nobody.getsockname()[1]}")
         async with api:
             got = await bind(api)

@@ -1,4 +1,4 @@
-"""Values of policy are written as plain JSON and read back; no other class is made from a file."""
+"""Values of the classes in `policy` are written as plain JSON and read back; no other class is made from a file."""
 
 import json
 import math

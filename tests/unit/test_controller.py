@@ -81,7 +81,7 @@ class FakeApi(Unasked):
         return await self._write(ref.name, ("patch", ref, patch, subresource, uid, resource_version))
 
     async def _json_patch(self, ref: Ref, patch: list[Any], uid: str) -> Outcome:
-        """Enough of RFC 6902 for a test and a removal of a gate."""
+        """Apply a JSON patch that tests and removes one scheduling gate, as far as RFC 6902 is needed for that."""
         test, remove = patch
         gates = self.objects.get(ref, {}).get("spec", {}).get("schedulingGates", [])
         index = int(remove["path"].rsplit("/", 1)[1])
@@ -110,7 +110,7 @@ class FakeApi(Unasked):
 
 
 class FakeExtender:
-    """Answers what it is set to; the long poll ends at once where something new is there."""
+    """A fake extender that returns the answers set by the test; a long poll is answered at once if there is news."""
 
     def __init__(self) -> None:
         self.desired = orders()
@@ -141,7 +141,7 @@ class FakeExtender:
         if path == "/v1/queue":
             return self.queue.model_dump_json().encode()
         if path.startswith("/v1/explain/"):
-            raise ExtenderError("busy")  # an Event is written without it
+            raise ExtenderError("busy")  # in this case the controller writes the Event without an explanation
         assert path == "/v1/desired"
         if int(query["after"]) == self.desired.generation:
             self._new.clear()
@@ -153,7 +153,7 @@ class FakeExtender:
 class FakeLease:
     def __init__(self) -> None:
         self.leads = True
-        self.taken = False  # another replica has taken the Lease, which this one learns when it looks
+        self.taken = False  # whether another replica has taken the Lease, which this replica learns at its next look
         self.slow_seconds = 0.0
         self.name = "kohort-0"
 
@@ -195,7 +195,7 @@ def gated(name: str, *gates: str) -> tuple[Ref, Json]:
     return Ref(PODS, "team", name), {"metadata": {"uid": f"uid-{name}"}, "spec": spec}
 
 
-# -- orders become calls -------------------------------------------------------------------------
+# -- In the tests below, the extender's orders become calls of the API server. -------------------
 
 
 def test_what_frees_room_goes_first_and_what_waits_for_it_last() -> None:
@@ -365,7 +365,7 @@ BY_LEADER = {
 @pytest.mark.parametrize("call", BY_LEADER.values(), ids=BY_LEADER.keys())
 @virtual
 async def test_a_job_bears_who_leads_and_nobodys_name_where_no_lease_says_so(call: Any, leader: str) -> None:
-    """The API server compares the name with the Lease; one from before it was given up would bar every write."""
+    """The API server compares the name with the Lease, so a former leader's name would make it refuse every write."""
     api = FakeApi()
     await perform(api, call, GATE_MAP, leader=leader)
     (written,) = api.written
@@ -423,11 +423,11 @@ async def test_ungating_leaves_another_pod_of_the_name_alone() -> None:
     assert api.written == []
 
 
-# -- the loop ------------------------------------------------------------------------------------
+# -- The tests below are about the controller's loop, which fetches orders and writes. -----------
 
 
 class Bench:
-    """A controller that runs against fakes, many times faster than real."""
+    """A controller that runs against fakes in virtual time."""
 
     def __init__(self, **settings: Any) -> None:
         self.api, self.extender, self.lease = FakeApi(), FakeExtender(), FakeLease()
@@ -471,7 +471,8 @@ async def test_what_is_wanted_is_written_once_until_the_watch_must_have_shown_it
         await bench.until(lambda: bench.deletes("b"))
         await bench.pass_time(1)
         assert (bench.deletes("a"), bench.deletes("b")) == (1, 1)
-        await bench.until(lambda: bench.deletes("a") == 2)  # still wanted after all: level-triggered
+        # the pod is still there, so the level-triggered order is carried out again
+        await bench.until(lambda: bench.deletes("a") == 2)
 
 
 @virtual
@@ -580,7 +581,7 @@ async def test_writes_keep_to_their_rate() -> None:
         begun = bench.clock.monotonic()
         bench.extender.want(orders(release=tuple(pod(f"p{i}") for i in range(30))))
         await bench.until(lambda: len(bench.api.written) >= 30)
-        assert bench.clock.monotonic() - begun >= 2.0  # ten at once, then ten a second
+        assert bench.clock.monotonic() - begun >= 2.0  # the limit lets ten writes through at once, then ten a second
 
 
 @virtual
@@ -637,7 +638,7 @@ async def test_a_refusal_waits_longer_each_time_and_holds_nobody_else_up() -> No
         bench.extender.want(orders(release=(pod("bad"), pod("good"))))
         await bench.until(lambda: bench.deletes("good"))
         await bench.pass_time(20)
-        assert 3 <= bench.deletes("bad") <= 7  # about 1, 2, 4, 8 seconds apart, not every interval
+        assert 3 <= bench.deletes("bad") <= 7  # the retries back off: about 1, 2, 4 and 8 seconds apart
 
 
 @virtual
@@ -649,7 +650,7 @@ async def test_a_pod_is_nominated_before_its_gate_goes() -> None:
         bench.extender.want(orders(nominate=(pod("a", "n1"),), ungate=(pod("a"),)))
         await bench.until(lambda: bench.api.written)
         await bench.pass_time(2)
-        assert [what[0] for what in bench.api.written] == ["patch"]  # still on its way
+        assert [what[0] for what in bench.api.written] == ["patch"]  # the first patch has no answer yet
         await bench.until(lambda: ("ungate", "a") in bench.api.written)
         assert [what[0] for what in bench.api.written] == ["patch", "ungate"]
 
@@ -674,10 +675,10 @@ async def test_an_extender_that_is_down_stops_the_writes_and_is_asked_less_often
         asked, written = bench.extender.asked, len(bench.api.written)
         await bench.pass_time(10)
         assert len(bench.api.written) == written
-        assert bench.extender.asked - asked <= 20  # ten of them for decisions
+        assert bench.extender.asked - asked <= 20  # about ten of these requests are for decisions
         assert not bench.controller.readiness().ready
         bench.extender.down = False
-        await bench.until(lambda: len(bench.api.written) > written)  # the same orders as before
+        await bench.until(lambda: len(bench.api.written) > written)  # the same orders are written again
         assert bench.controller.readiness().ready
 
 
@@ -721,7 +722,7 @@ async def test_metrics_show_what_is_still_to_do_and_what_was_done() -> None:
         assert value("kohort_controller_writes_total", {"kind": "Release", "outcome": "refused"}) == 1
 
 
-# -- what people are told ------------------------------------------------------------------------
+# -- The tests below are about the Events and logs that people read. -----------------------------
 
 
 def decision(sequence: int, at: float, action: str = "Admit", **others: Any) -> DecisionView:
@@ -730,7 +731,7 @@ def decision(sequence: int, at: float, action: str = "Admit", **others: Any) -> 
     return DecisionView(**{**base, **others})
 
 
-OLD = -3600.0  # of a decision, when the extender's clock shows 0
+OLD = -3600.0  # the time of a decision, an hour before the extender's clock shows 0
 
 
 def decided(*told: DecisionView, instance: str = "one", at: float = 0.0) -> DecisionsView:
@@ -760,7 +761,7 @@ async def test_decisions_since_the_start_become_events_once_whatever_the_extende
 
 @virtual
 async def test_a_controller_that_starts_late_tells_what_was_decided_in_the_last_minute() -> None:
-    """It starts beside the extender, or after a crash of its own; its Events' names are those of the one before."""
+    """The controller starts beside the extender or after a crash, and gives its Events the same names as before."""
     async with Bench() as bench:
         bench.extender.down = True
         late = (decision(2, 1001.0), decision(3, 1002.0, "Bind"), decision(4, 1002.1, "Bound"))
@@ -776,7 +777,7 @@ async def test_a_controller_that_starts_late_tells_what_was_decided_in_the_last_
 async def test_events_go_on_where_the_wall_clock_is_set_back_while_both_processes_run() -> None:
     async with Bench() as bench:
         await bench.pass_time(1)
-        theirs = bench.clock.now  # an extender counts on from the clock of its start
+        theirs = bench.clock.now  # the extender's time runs on from the clock at its start
         bench.clock.now = lambda: theirs() - 3600  # type: ignore[method-assign]
         bench.extender.decisions = decided(decision(1, theirs(), "Released"))
         await bench.until(lambda: bench.api.written)
@@ -784,7 +785,7 @@ async def test_events_go_on_where_the_wall_clock_is_set_back_while_both_processe
 
 @virtual
 async def test_a_controller_that_comes_to_lead_tells_what_was_decided_since_it_began_to_follow() -> None:
-    """The new leader's extender decides before its controller looks."""
+    """The new leader's extender may decide before its controller notices the Lease."""
     async with Bench() as bench:
         bench.lease.leads = False
         bench.extender.decisions = decided(decision(1, OLD, "Released"))
@@ -890,7 +891,7 @@ def test_a_gang_that_gives_its_room_up_again_and_again_gets_fewer_than_ten_event
 
 
 def test_a_controller_that_starts_again_and_again_tells_no_more() -> None:
-    """What it has told it does not remember; the names are the same, and the API server takes a name once."""
+    """The controller does not remember what it reported, but the API server takes an Event of one name only once."""
     names, written = set[str](), 0
     for minute in range(60):
         story, now = WaitingEvents("host-1", EventQuota()), 1000.0 + 60 * minute
@@ -996,7 +997,7 @@ def test_a_note_is_never_longer_than_the_api_takes() -> None:
     assert len(WaitingEvents("host-1", EventQuota()).queued(job, (), 1000.0)["note"]) == 1024
 
 
-# -- pace ----------------------------------------------------------------------------------------
+# -- The test below is about the limit on calls in a second. -------------------------------------
 
 
 @virtual

@@ -1,4 +1,4 @@
-"""What is made from the code is current, and says everything: ``python -m tests.documents`` mends it."""
+"""Generated documentation is current and complete; ``python -m tests.documents`` writes it again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_every_event_is_explained() -> None:
     assert {word.reason for word in there} == EVENTS.keys()
     used = set(re.findall(r"reasons\.([A-Z_]+)\b", Path(jobevents.__file__).read_text())) - {"OF_WAITING", "OF_ACTIONS"}
     by_action = {*eventreasons.OF_ACTIONS.values()}
-    assert {getattr(eventreasons, name) for name in used} | by_action == there  # each is written by somebody
+    # the code writes an Event for each of these reasons
+    assert {getattr(eventreasons, name) for name in used} | by_action == there
     told = {kind.__name__ for kind in get_args(Effect)} | {*get_args(What)}
     assert eventreasons.OF_ACTIONS.keys() <= told, "every action with a word is one that a step tells"
 
@@ -67,7 +68,7 @@ ROOT = DOCS.parent
 ROOMS = "policy|extender|lab|tests|benchmarks|manifests|docs"
 PATH = re.compile(rf"`((?:{ROOMS})/[\w./-]+\.(?:py|json|toml|yaml|md))`")
 PAGES = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md")), *sorted((ROOT / "tests").rglob("*.md"))]
-HISTORY = {"CHANGELOG.md", "found.md"}  # they name files as they were called at the time
+HISTORY = {"CHANGELOG.md", "found.md"}  # these files name other files as they were called at the time
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name not in HISTORY], ids=lambda page: page.stem)

@@ -13,7 +13,7 @@ SLOT = Slot("worker", 0)
 
 
 def written(state: str, **changes: object) -> dict[str, Any]:
-    """What commit 5595fa4 wrote of a gang in that state, with these parts."""
+    """Return the JSON that commit 5595fa4 wrote for a gang in that state, with these fields changed."""
     parts: dict[str, object] = {
         "job_uid": "j", "plan": "", "nodes": {}, "workers": 0, "ps": None, "ps_next": None, "least": 0, "whole": True,
         "waits_for": (), "held": {}, "in_flight": {}, "window_ends": None, "hold_ends": None, "deadline": None,
@@ -82,7 +82,7 @@ def test_a_bare_deadline_is_that_of_what_its_state_waits_for(state: str, parts: 
 
 
 def test_a_gang_that_cannot_be_is_not_read() -> None:
-    with pytest.raises(CodecError, match="a waiting gang has no plan"):
+    with pytest.raises(CodecError, match="a gang that is waiting must not have a plan"):
         value_of(written("waiting", workers=3))
 
 

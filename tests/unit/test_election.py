@@ -1,4 +1,4 @@
-"""The extenders' own Lease: one leads, another takes over in time, and whoever was stopped leads no more."""
+"""The extenders' own Lease: one replica leads, another takes over in time, and a stopped replica no longer leads."""
 
 import asyncio
 import random
@@ -18,7 +18,10 @@ CHANCE = random.Random(1)
 
 
 class LeaseApi:
-    """One Lease with a version; ``answer`` is what a patch gets instead, ``lost`` whether it is carried out anyway."""
+    """A fake API server with one Lease.
+
+    answer: what a patch gets instead of success. lost: whether that patch is carried out all the same.
+    """
 
     def __init__(self) -> None:
         self.spec: Json | None = {}
@@ -125,7 +128,7 @@ async def test_of_two_that_take_it_at_once_one_gets_it(api: LeaseApi, clock: Han
 
 @pytest.mark.parametrize(("answer", "lost"), [(Refused(403, "Forbidden", ""), False), (Unknown("lost"), True)])
 async def test_an_answer_that_is_no_success_is_none(api: LeaseApi, clock: HandClock, answer: Any, lost: bool) -> None:
-    """A lost answer may have been a success: the next look finds the Lease ours and renews it."""
+    """A patch whose answer was lost may have succeeded: the next look finds this replica in the Lease and renews it."""
     api.answer, api.lost = answer, lost
     first = replica(api, clock)
     await first.look()

@@ -22,18 +22,19 @@ from tests.controlplane.faultproxy import Fault, FaultProxy, Kind, RequestedVerb
 from tests.controlplane.pki import Pki
 from tests.eventually import eventually
 
-PATIENT = 60.0  # deadline of a call
-MISSED: dict[str, float] = {"delay": 1.0, "too-many-requests": 10.0}  # by calls that would have to wait for longer
+PATIENT = 60.0  # deadline of a call, in seconds
+# deadlines in seconds of calls that meet these faults, whose delay is longer
+MISSED: dict[str, float] = {"delay": 1.0, "too-many-requests": 10.0}
 POD = Ref(PODS, "ns", "p")
 
 
 @dataclass
 class Upstream:
-    """An API server that counts what reaches it; a watch tells of a pod every few milliseconds, without end."""
+    """A fake API server that counts the requests that reach it; its watches send an event every few milliseconds."""
 
     seen: Counter[str] = field(default_factory=Counter)
     tokens: set[str] = field(default_factory=set)
-    told = 0  # events of all watches
+    told = 0  # number of events that all watches have sent
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
@@ -88,7 +89,7 @@ async def pods(api: KubeApi) -> int:
 
 
 async def watched(api: KubeApi, most: int) -> tuple[int, str]:
-    """How many events came, up to ``most``, and what ended it."""
+    """Return how many events a watch brought, at most ``most``, and what ended it."""
     seen = 0
     try:
         async with aclosing(api.watch(PODS, "5", 30)) as batches:
@@ -112,7 +113,8 @@ async def test_without_faults_everything_passes(tmp_path: Path) -> None:
         assert (proxy.served, proxy.injected) == (5, Counter())
 
 
-WRITES: dict[Kind, tuple[type[Outcome], int, int]] = {  # outcome, its status, calls that reach the server
+# by fault: the outcome, its status, and how many calls reach the server
+WRITES: dict[Kind, tuple[type[Outcome], int, int]] = {
     "drop-before": (Unknown, 0, 0),
     "drop-after": (Unknown, 0, 1),
     "truncated": (Unknown, 0, 1),
@@ -161,7 +163,7 @@ async def test_a_watch_that_meets_a_fault_after_a_while(kind: Kind, tmp_path: Pa
 
 
 async def test_a_stalled_watch_goes_on_when_healed(tmp_path: Path) -> None:
-    """While it is stalled, a hundred events more are sent than it would take to end this watch."""
+    """During the stall, the upstream sends a hundred events more than end this watch."""
     async with proxied(tmp_path, Fault("stall")) as (api, proxy, upstream):
         following = asyncio.create_task(watched(api, 50))
         await eventually(lambda: upstream.told > 150)

@@ -23,7 +23,7 @@ FAILED = Reason.BIND_FAILED.text
 
 
 def submit(stage: Stage, of: JobBuilder = A) -> list[Pod]:
-    """Let the job and its pods appear, which say that they go to any node."""
+    """Submit the job and its pods, which may go to any node; return the pods."""
     pods = [replace(one, places=ANYWHERE) for one in members(of.done())]
     stage.ledger.step(JobSeen(of.done()), *(PodSeen(one) for one in pods))
     return pods
@@ -74,7 +74,7 @@ async def test_who_has_lost_the_lease_binds_nobody() -> None:
 @pytest.mark.parametrize("seconds", [0.0, 0.5, 1.001, 1.01, 1.5, 9.0])
 @virtual
 async def test_a_later_call_gets_the_outcome_of_the_one_binding(seconds: float) -> None:
-    """While the binding is made, right after it was made, when a step has seen it, and much later."""
+    """The later call comes during the binding, right after it, once a step has seen its outcome, or much later."""
     stage = Stage(commit_first=True)
     stage.api.slow_seconds = 1.0
     pods = submit(stage)
@@ -152,7 +152,7 @@ async def test_a_member_that_is_gone_is_not_answered_from_memory() -> None:
 
 @virtual
 async def test_members_that_nobody_asked_for_get_the_event_that_kube_scheduler_would_write() -> None:
-    """Not the member whose call was held, nor one whose call came a moment later: kube-scheduler tells of these."""
+    """Only members without a bind call get Kohort's Event; kube-scheduler writes it for the others."""
     stage, told = Stage(commit_first=True), list[dict[str, Any]]()
 
     async def create_event(namespace: str, event: dict[str, Any]) -> Done:

@@ -1,4 +1,4 @@
-"""The rule of freed room can be broken: made-up sightings, some with one fault."""
+"""The check of freed room finds violations: it is given made-up observations, some of them with one fault."""
 
 from typing import Any
 
@@ -23,7 +23,8 @@ FULL = [seen(0, "light", cores=6.0), *(seen(0, "light", index) for index in (8, 
 GOING = [seen(1, "light", index, terminating=True) for index in (8, 9)]
 FREED = [*FULL, *GOING, *(seen(2, "light", index, gone=True) for index in (8, 9))]
 TAKEN = [seen(3, "heavy", index) for index in (0, 1)]
-BEFORE = [seen(-1, "heavy", index, "n2", uid=f"old-{index}") for index in (0, 1)]  # of an earlier plan
+# these members belong to an earlier plan
+BEFORE = [seen(-1, "heavy", index, "n2", uid=f"old-{index}") for index in (0, 1)]
 
 KEPT = {
     "as promised": [*FREED, *TAKEN],

@@ -1,4 +1,4 @@
-"""ConfigMaps of files: what our manifests use is made, and anything else is refused by its name."""
+"""ConfigMaps made from files: the forms that our manifests use are supported, and others are refused by name."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_file_is_known_by_its_name_or_by_the_one_it_is_given(tmp_path: Path) -
     [
         (PLAIN | {"literals": ["a=b"]}, None, "configMapGenerator: literals is not allowed; allowed: files, name"),
         (PLAIN | {"options": {"immutable": "yes"}}, None, "generatorOptions: immutable is not allowed"),
-        (PLAIN, {}, "rules: disableNameSuffixHash: true alone is allowed"),
+        (PLAIN, {}, "rules: disableNameSuffixHash is not true; allowed: true"),
         (PLAIN | {"files": ["nope.yaml"]}, None, "nope.yaml"),
     ],
 )

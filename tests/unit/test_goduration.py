@@ -1,4 +1,4 @@
-"""Durations in Go's syntax: one parser for kubectl's options and kube-scheduler's configuration."""
+"""Durations in Go's syntax are read by one parser for kubectl's options and for kube-scheduler's configuration."""
 
 from __future__ import annotations
 

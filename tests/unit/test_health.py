@@ -60,7 +60,7 @@ class Watch:
 
 @dataclass
 class Part:
-    """Barrier and lease at once."""
+    """A stand-in for the barrier and the lease."""
 
     held: int = 0
     leads: bool = True
@@ -80,17 +80,22 @@ async def get(app: object, path: str) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-# -- readiness -----------------------------------------------------------------------------------
+# -- The tests below are about the checks of the endpoint /readyz. -------------------------------
 
 READY = Snapshot(synced=True)
 STATES = {
     "all is well": (READY, Watch(), True, None),
     "a follower is ready": (READY, Watch(), False, None),
-    "a list is missing": (READY, Watch(synced=False), True, "[-]synced waiting for the first list of pods"),
-    "not rebuilt": (Snapshot(), Watch(), True, "[-]rebuilt the ledger is not rebuilt from the API server yet"),
-    "a watch is silent": (READY, Watch(last_seen=39.0), True, "[-]watches nothing has arrived for pods (61 s)"),
+    "a list is missing": (
+        READY, Watch(synced=False), True, "[-]synced waiting for the API server's first list of pods",
+    ),
+    "not rebuilt": (Snapshot(), Watch(), True, "[-]rebuilt the ledger is not rebuilt from the API server's lists yet"),
+    "a watch is silent": (
+        READY, Watch(last_seen=39.0), True,
+        "[-]watches the API server has sent nothing about pods (61 s); it is asked again",
+    ),
     "a watch that was never there is not stalled": (
-        READY, Watch(last_seen=0.0, synced=False), True, "[-]synced waiting for the first list of pods",
+        READY, Watch(last_seen=0.0, synced=False), True, "[-]synced waiting for the API server's first list of pods",
     ),
 }  # fmt: skip
 
@@ -122,7 +127,8 @@ def test_a_dead_controller_warns_with_the_number_of_gated_pods_and_keeps_the_ext
     found = extender_readiness(snapshot, [], True, heartbeat, clock)
     assert found.ready
     assert found.warnings == (
-        "controller: not heard from for 11 s: gated pods stay gated (1 now), and no pod is woken and no job resized",
+        "controller: not heard from for 11 s: gated pods stay gated (1 now), and no pod is woken and no job "
+        "resized; see its log",
     )
 
 
@@ -135,7 +141,7 @@ def test_a_clock_that_was_set_anew_is_a_warning(clock: HandClock) -> None:
     assert "set back by 3600 s since the start" in told
     assert value(metrics, "kohort_clock_ahead_seconds") == -3600.0
     again, _, _ = live(clock)
-    assert value(again, "kohort_clock_ahead_seconds") == 0.0  # after a restart
+    assert value(again, "kohort_clock_ahead_seconds") == 0.0  # a restarted process has forgotten the jump of the clock
 
 
 def test_a_controller_that_never_came_is_given_time_and_then_missed(clock: HandClock) -> None:
@@ -165,7 +171,7 @@ async def test_probes(checks: tuple[Check, ...], path: str, status: int, text: s
     assert await get(app, path) == (status, text)
 
 
-# -- metrics -------------------------------------------------------------------------------------
+# -- The tests below are about the metrics. ------------------------------------------------------
 
 
 def value(metrics: Metrics | ControllerMetrics, name: str, **labels: str) -> float | None:
@@ -284,7 +290,7 @@ async def test_a_malformed_job_is_counted_and_no_name_of_a_user_becomes_a_label(
 
 
 class Counting(Collector):
-    """Counts how often it is read, and on which threads."""
+    """A collector that counts how often it is read, and notes the threads that read it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.threads: list[int] = []
@@ -311,7 +317,9 @@ async def test_metrics_are_made_beside_the_loop_and_once_a_second_however_many_a
 
 
 def test_what_alerts_count_is_there_before_it_is_counted() -> None:
-    """Prometheus counts an increase from the first sample on: a series that begins with a burst has none."""
+    """Prometheus counts increases from a series' first sample, so a series that begins with a burst
+    shows no increase.
+    """
     counted = re.findall(r"increase\(\(?(\w+)(?:{([^}]*)})?", ALERTS.read_text())
     assert len(counted) >= 3
     there = {(sample.name, *sample.labels.values()) for one in Metrics().registry.collect() for sample in one.samples}

@@ -1,4 +1,4 @@
-"""A job's story, and the list of decisions: complete also when pods and jobs are gone."""
+"""A job's history and the list of decisions stay complete when pods and jobs are gone."""
 
 from extender.present.decisionviews import decisions_view
 from extender.present.historyview import history_view
@@ -10,7 +10,7 @@ from tests.builders import World, job, node
 
 
 def told(world: World, journal: Journal) -> None:
-    """Write what has been decided since, as the ledger does."""
+    """Write the effects since the last call into the journal, as the ledger does."""
     journal.write(world.now, world.snapshot.generation, ["PodSeen"], tuple(world.effects), snapshots=[world.snapshot])
     world.effects.clear()
 
@@ -48,12 +48,15 @@ def test_a_start_after_a_suspension_tells_the_resume_in_the_same_manner() -> Non
     for effects in ((Released(job_uid="job-a", plan="", reason=Reason.SUSPENDED),), start):
         journal.write(world.now, world.snapshot.generation + 1, ["JobSeen"], effects, snapshots=[world.snapshot])
     said = [line for step in history_view(journal.since(), one.done()) for line in step.told]
-    assert "plan given up: the job is suspended" in said
+    assert "plan given up: the job is suspended; it queues when it is resumed" in said
     assert said[-1].startswith("resumed; planned: to start with 2 workers")
 
 
 def test_a_growth_is_told_as_one_also_where_the_start_is_not_in_the_journal() -> None:
-    """After a restart, or once the ring has gone on; its user has raised the minimum, so no nodes are named with it."""
+    """The job's start is missing after a restart or when the journal's ring has dropped it.
+
+    A user has raised the job's minimum, so the decision names no nodes.
+    """
     world, journal = World().nodes(node("n1")).start(job("a").workers(3, cpu=1)), Journal()
     journal.write(world.now, 7, [], [Resize("job-a", 4)], snapshots=(world.snapshot, world.snapshot))
     (view,) = decisions_view(journal.since(), 0, 100)

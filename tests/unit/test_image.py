@@ -1,4 +1,4 @@
-"""What the Dockerfile's first stage makes: its own RUN and COPY lines, carried out in a folder. No image is built."""
+"""The RUN and COPY lines of the Dockerfile's first stage, carried out in a folder; no image is built."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUILT_IN, MADE, TOOLS = "/src", "/opt/kohort", "/opt/build"
 
 
 def steps() -> list[tuple[str, str]]:
-    """The stage's RUN and COPY with what they are given, in their order."""
+    """Return the RUN and COPY instructions of the Dockerfile's first stage, each with its arguments, in order."""
     found = STAGE.search((ROOT / "Dockerfile").read_text())
     assert found, "the stage that builds"
     lines = found[1].replace("\\\n", " ").splitlines()
@@ -25,7 +25,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 def run(command: str, cwd: Path) -> str:
-    """As in an image: nothing of this environment but PATH, HOME and what pip is told of its index."""
+    """Run a command with an image's bare environment (PATH, HOME and pip's settings), and return its output."""
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME") or name.startswith("PIP_")}
     done = subprocess.run(["sh", "-euc", command], cwd=cwd, env=kept, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"

@@ -1,4 +1,4 @@
-"""PyTorchJobs and MPIJobs become jobs, and their pods members, by their rows of the table."""
+"""The rows of the table of job kinds turn PyTorchJobs and MPIJobs into jobs, and their pods into members."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""What of the real control plane's kit needs no control plane: ports that runs never share, a cache that may be cut."""
+"""Parts of the kit for real control planes: ports that runs never share, and downloads that may be cut short."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.stage import HandClock
 
 
 class LeaseApi:
-    """Answers a Lease, or fails; ``slow``: seconds that pass before the answer."""
+    """A fake API server that answers with a Lease or an error after ``slow`` seconds."""
 
     def __init__(self, clock: HandClock) -> None:
         self.clock = clock
@@ -51,7 +51,7 @@ def lease_of(api: Any, clock: Clock, identity: str = "node-a") -> Lease:
 
 
 async def renewed(lease: Lease, api: LeaseApi, holder: str = "node-a_1234") -> None:
-    """Look twice, with a renewal of that holder's between."""
+    """Look at the Lease twice, with a renewal by that holder between the looks."""
     for moment in ("t0", "t1"):
         api.spec = held(holder, moment)
         await lease.look()
@@ -88,7 +88,7 @@ async def test_a_renewal_may_be_as_old_as_the_look_before(api: LeaseApi, clock: 
     lease = lease_of(api, clock)
     api.spec = held(renewed="t0")
     await lease.look()
-    clock.time += 6  # looks that had no answer
+    clock.time += 6  # for six seconds no look has had an answer
     api.spec = held(renewed="t1")
     await lease.look()
     clock.time += 3.9
@@ -171,7 +171,8 @@ async def test_who_listens_is_told_at_the_start_and_at_each_change_once(api: Lea
     api.spec = held()
     for _ in range(60):
         await asyncio.sleep(0)
-    assert told == [False, True, False]  # taken, then never renewed
+    # the replica leads when the scheduler's Lease is held, and no longer when it is not renewed
+    assert told == [False, True, False]
     api.spec = held(renewed="t2")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -179,11 +180,11 @@ async def test_who_listens_is_told_at_the_start_and_at_each_change_once(api: Lea
     assert told == [False, True, False, True]
 
 
-# -- how soon a follower notices ---------------------------------------------------------------------
+# -- The tests below are about how often a follower reads the Lease. ---------------------------------
 
 
 async def watched(lease: Lease, api: LeaseApi, clock: HandClock, until: float) -> list[float]:
-    """When the Lease was looked at, up to that moment."""
+    """Return the times at which the running loop looked at the Lease until the given time."""
     looks = list[float]()
     running = asyncio.create_task(lease.run())
     while clock.time < until:
@@ -199,7 +200,7 @@ async def test_a_follower_looks_seldom_while_the_leader_renews_and_often_once_it
     api: LeaseApi, clock: HandClock
 ) -> None:
     lease = lease_of(api, clock)
-    await renewed(lease, api, "node-b_1234")  # at 100, never again
+    await renewed(lease, api, "node-b_1234")  # the holder renews at 100 s and never again
     looks = await watched(lease, api, clock, 140)
     pauses = [(at, round(later - at, 3)) for at, later in pairwise(looks)]
     assert max(pause for at, pause in pauses if at < 110) == 2.0
@@ -213,7 +214,7 @@ async def test_a_call_of_the_scheduler_beside_us_tells_that_it_leads(api: LeaseA
     await renewed(lease, api, "node-b_1234")
     running = asyncio.create_task(lease.run(told.append))
     await asyncio.sleep(0)
-    running.cancel()  # between two looks
+    running.cancel()  # stops the loop between two looks
     api.spec, clock.time = held(renewed="t9"), clock.time + 1
     await lease.on_scheduler_call()
     assert told == [False, True]
@@ -242,21 +243,21 @@ async def test_a_leader_answers_its_scheduler_without_a_look(api: LeaseApi, cloc
 
 
 class Slow(LeaseApi):
-    """Answers later than it is asked."""
+    """A fake API server that lets other tasks run before it answers."""
 
     at_once = most = 0
 
     async def get(self, ref: Ref) -> Json | None:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
-        for _ in range(3):  # so that whoever is started meanwhile asks meanwhile
+        for _ in range(3):  # so that another check that is started meanwhile would ask at the same time
             await asyncio.sleep(0)
         self.at_once -= 1
         return await super().get(ref)
 
 
 async def test_an_answer_never_overtakes_the_one_before(clock: HandClock) -> None:
-    """Two looks at once: the older answer, read last, would count as a renewal."""
+    """With two looks at once, the older answer could be read last and count as a renewal."""
     slow = Slow(clock)
     lease = lease_of(slow, clock)
     await asyncio.gather(*(lease.check() for _ in range(3)))
@@ -282,7 +283,7 @@ async def test_a_look_that_was_cut_off_is_shared_by_nobody(clock: HandClock) -> 
     first, cut, last = (asyncio.create_task(lease.check()) for _ in range(3))
     await first
     await asyncio.sleep(0)
-    assert slow.at_once == 1  # for the second
+    assert slow.at_once == 1  # this request is the second check's
     cut.cancel()
     await asyncio.gather(cut, last, return_exceptions=True)
-    assert len(slow.asked) == 2  # the first one's and the last one's
+    assert len(slow.asked) == 2  # the first and the last check have asked

@@ -1,4 +1,4 @@
-"""The single writer: what it gathers, in which order it applies that, whom it calls, and what a failed step does."""
+"""The ledger: which events it puts into one step, in which order, whom it tells, and what a failed step does."""
 
 import asyncio
 import logging
@@ -180,7 +180,7 @@ async def test_a_failure_of_gathered_facts_ends_the_tick_at_once(caplog: pytest.
     with pytest.raises(LedgerStoppedError) as stopped:
         await asyncio.wait_for(ticking, 1)
     assert isinstance(stopped.value.__cause__, ZeroDivisionError)
-    assert "a step failed" in caplog.text
+    assert "a step of the ledger failed" in caplog.text
 
 
 @virtual
@@ -268,7 +268,7 @@ async def test_what_cannot_be_prepared_stops_nothing(caplog: pytest.LogCaptureFi
     ticking = asyncio.create_task(held.tick(10))
     await asyncio.sleep(25)
     assert (ticking.done(), len(policy.at), len(policy.prepared)) == (False, 2, 2)
-    assert "nothing was prepared" in caplog.text
+    assert "computing ahead for the next decision failed" in caplog.text
     ticking.cancel()
 
 
@@ -280,7 +280,7 @@ async def test_a_tick_is_there_at_the_deadline_that_a_later_step_set() -> None:
     pods = stage.submit(job("a").ps(1).workers(2))
     started = stage.ledger.clock.now()
     answer = await stage.barrier.hold(pods[0].uid, stage.planned(pods[0]), asyncio.sleep(3600))
-    assert answer.startswith("kohort: the gang was not complete")
+    assert answer.startswith("kohort: kube-scheduler did not ask to bind all members")
     assert stage.ledger.clock.now() == pytest.approx(started + 8, abs=0.1)
     ticking.cancel()
 
@@ -319,7 +319,7 @@ async def test_a_moment_that_the_policy_keeps_does_not_wait_for_the_tick() -> No
 
 @virtual
 async def test_a_moment_that_comes_while_a_step_is_made_is_kept() -> None:
-    """A timer may end a little early, so that the tick begins just before the moment and ends just after it."""
+    """A timer may ring slightly early, so that a step begins just before the policy's moment and ends just after it."""
     slow = [0.0]
 
     class SlowClock(VirtualClock):

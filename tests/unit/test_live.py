@@ -1,4 +1,4 @@
-"""How the service takes in what its watches bring."""
+"""How the service handles the events, lists and failures of its watches."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def live() -> Live:
 @virtual
 async def test_a_list_does_not_end_a_pod_that_was_created_while_it_was_on_its_way() -> None:
     service = live()
-    for item in (pod("old", 12), pod("new", 30)):  # as filter calls showed them
+    for item in (pod("old", 12), pod("new", 30)):  # filter calls have shown these pods before the watch
         service.ledger.step(*service.translator.pod_events(item))
     service.deliver(WatchBatch(PODS, "end", [], "20"))
     assert sorted(service.ledger.snapshot.pods) == ["uid-new"]
@@ -49,13 +49,13 @@ async def test_a_list_does_not_end_a_pod_that_was_created_while_it_was_on_its_wa
 
 @virtual
 async def test_a_pod_that_only_filter_has_shown_leaves_its_place_when_a_list_lacks_it() -> None:
-    """Seed 638: its Deployment counted it for ever, and so no plan had a place for each of the others."""
+    """Simulation seed 638: the Deployment counted the lost pod for ever, and the plan had no slots for the others."""
     service = live()
     first, second, third = (replica(f"train-abc-{end}") for end in "abc")
     for item in (first, second, third):
         item["metadata"]["resourceVersion"] = "12"
     service.deliver(WatchBatch(DEPLOYMENTS, "changes", [{"type": "ADDED", "object": deployment(2)}], "11"))
-    for item in (first, second):  # as filter calls showed them
+    for item in (first, second):  # filter calls have shown these pods before the watch
         service.ledger.step(*service.translator.pod_events(item))
     for item in (second, third):
         service.deliver(WatchBatch(PODS, "page", [{"type": "ADDED", "object": item}], "20"))
@@ -89,7 +89,7 @@ async def test_a_member_of_a_group_that_filter_shows_first_completes_its_gang() 
 
 
 def asked(item: Json) -> Request:
-    """kube-scheduler's question about that pod."""
+    """Return kube-scheduler's filter request about that pod."""
     body = json.dumps({"Pod": item, "Nodes": None, "NodeNames": ["n1"]}).encode()
 
     async def receive() -> dict[str, Any]:
@@ -99,7 +99,7 @@ def asked(item: Json) -> Request:
 
 
 class Forbidding(FakeApi):
-    """An empty cluster that lets one resource not be read."""
+    """An empty cluster that forbids reading one resource."""
 
     def __init__(self, forbidden: Resource) -> None:
         super().__init__()

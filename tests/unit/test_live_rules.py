@@ -1,4 +1,6 @@
-"""What the live scenarios judge by can fail: made-up sightings with one fault each are found; their jobs are gangs."""
+"""The checks of the live scenarios find violations (made-up observations have one fault each); their
+jobs become gangs.
+"""
 
 import pytest
 
@@ -15,7 +17,7 @@ BURST = 2.0
 
 
 def seen(at: float, index: int, *, going: bool = False, phase: str = "Running", role: str = "worker") -> Sighting:
-    """Of the pod of that role and index."""
+    """Return an observation of the pod with that role and index of job a."""
     return Sighting(at, "a", role, index, f"u-{role}-{index}", "n1", phase, terminating=going, gone=False)
 
 
@@ -76,7 +78,7 @@ def test_each_job_of_a_scenario_is_taken_with_its_bounds(kind: str) -> None:
     told = [event for item in _watched(job) for event in Translator("kohort").events(*item)]
     found = next(event.job for event in told if isinstance(event, JobSeen))
     assert found.invalid == ""
-    if kind not in ("PodGroup", "VolcanoGroup"):  # whose members are its pods
+    if kind not in ("PodGroup", "VolcanoGroup"):  # a group has no job object of its own, and its pods are its members
         assert found.rigid or found.worker
         assert (found.min_workers, found.max_workers) == (0, 0) if kind == "JobSet" else (job.least, job.most)
 
@@ -99,7 +101,7 @@ def test_the_children_of_a_set_are_its_members() -> None:
 
 
 def _watched(job: Arrival) -> list[tuple[Resource, dict[str, object]]]:
-    """The job's own object as a watch tells it, then its pods."""
+    """Return the job's object and then its pods, each with its resource, as a watch shows them."""
     told = list[tuple[Resource, dict[str, object]]]()
     for number, (path, item) in enumerate(objects(job, "team")):
         group, _, version = KINDS[job.kind].api.partition("/")

@@ -1,4 +1,6 @@
-"""The manifests: complete, valid against Kubernetes 1.37 offline, restricted, least privileged, and of one mind."""
+"""The manifests are complete, valid for Kubernetes 1.37 (checked offline), restricted, consistent, and
+have few rights.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,7 @@ def test_namespace_is_restricted() -> None:
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-# -- one mind: configuration, settings, policy and probes agree --------------------------------------------------------
+# -- The tests below check that configuration, settings, policy and probes agree. --------------------------------------
 
 
 def test_check_config_finds_nothing_in_the_shipped_configuration() -> None:
@@ -157,7 +159,7 @@ def test_image_and_label_state_the_projects_version() -> None:
     assert KUSTOMIZATION["labels"][0]["pairs"]["app.kubernetes.io/version"] == VERSION
 
 
-# -- the pod -----------------------------------------------------------------------------------------------------------
+# -- The tests below are about Kohort's own pod. -----------------------------------------------------------------------
 
 
 def test_pod_is_restricted() -> None:
@@ -204,7 +206,7 @@ def test_selectors_find_the_pod_and_hold_no_version() -> None:
         assert "app.kubernetes.io/version" not in selector
 
 
-# -- the component for people ------------------------------------------------------------------------------------------
+# -- The tests below are about the component that gives people access to REST and the page. ----------------------------
 
 API = {
     f"{document['kind']} {document['metadata']['name']}": document
@@ -246,7 +248,7 @@ def test_the_rights_of_the_component_are_to_ask_and_those_for_people_are_what_is
     assert [subject["name"] for subject in subjects] == ["kohort-extender", "kohort"]
 
 
-# -- rights ------------------------------------------------------------------------------------------------------------
+# -- The tests below are about the RBAC rights of Kohort's service accounts. -------------------------------------------
 
 
 def rights(role: str) -> Iterator[str]:
@@ -338,7 +340,7 @@ def test_leases_and_config_maps_in_the_roles_are_those_of_the_settings() -> None
         assert OBJECTS[name]["metadata"]["namespace"] == SETTINGS.lease.namespace
 
 
-# -- admission ---------------------------------------------------------------------------------------------------------
+# -- The tests below are about the admission policies. -----------------------------------------------------------------
 
 
 def test_gate_policy_never_stands_in_the_way() -> None:
@@ -390,10 +392,11 @@ def test_guard_denies_and_names_all_our_accounts() -> None:
     assert named == ACCOUNTS
 
 
-# -- examples ----------------------------------------------------------------------------------------------------------
+# -- The tests below are about the example jobs in manifests/examples. -------------------------------------------------
 
 
-CONTAINER = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "MPIJob": "mpi"}  # the operator looks for this name
+# the operator looks for a container of this name
+CONTAINER = {"TFJob": "tensorflow", "PyTorchJob": "pytorch", "MPIJob": "mpi"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
@@ -432,7 +435,7 @@ def test_examples_show_elastic_jobs_of_every_kind_a_heavy_and_a_rigid_one() -> N
     }
 
 
-# -- taking it out -----------------------------------------------------------------------------------------------------
+# -- The tests below are about removing Kohort from a cluster. ---------------------------------------------------------
 
 
 def test_uninstalling_lets_every_kind_go_on_that_may_be_suspended() -> None:

@@ -1,4 +1,4 @@
-"""The shipped dashboard and alert rules speak of metrics that are there, and leave none out."""
+"""The shipped dashboard and alert rules use only metrics that exist, and the dashboard shows each metric."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FOLDER = Path(__file__).parents[2] / "manifests" / "components" / "monitoring"
 DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text())
 RULES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-NOT_DRAWN = {"kohort_build_info"}  # a version is no curve
+NOT_DRAWN = {"kohort_build_info"}  # the labels of this metric state a version, which a graph cannot show
 SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "gaugehistogram": ("_bucket", "_gsum", "_gcount")}
 
 
 def series() -> dict[str, str]:
-    """Every name of a series, and the metric that it belongs to."""
+    """Return the metric of each time series that Prometheus reads, by the name of the series."""
     found: dict[str, str] = {}
     for family in metric_families():
         suffixes = SUFFIXES.get(family.type, ("_total",) if family.type == "counter" else ("",))

@@ -1,4 +1,4 @@
-"""tests/mutation: which small changes are made, which tests execute them, and what is said of them."""
+"""tests/mutation: which small changes to the code are drawn, which tests execute them, and what the report says."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_change_with_an_effect_counts(before: str, after: str) -> None:
 
 @pytest.fixture
 def drawn(tmp_path: Path) -> list[CodeChange]:
-    """A hundred changes of the module above."""
+    """Return up to a hundred changes drawn from the module above."""
     (tmp_path / "sizes.py").write_text(SOURCE)
     changes, chance = Changes(tmp_path, "sizes.py"), random.Random(1)
     return [change for _ in range(100) if (change := changes.draw(chance))]
@@ -94,7 +94,9 @@ def change(file: str, line: int, statement: int = 0, at_import: bool = False) ->
 
 @pytest.fixture
 def executed(tmp_path: Path) -> Executed:
-    """Of policy/a.py, which policy/b.py imports, line 1 runs at its import; each test ran one more line."""
+    """Return a record of executed lines in which importing policy/a.py runs line 1, and each test runs
+    one more line.
+    """
     (tmp_path / "policy").mkdir()
     (tmp_path / "policy" / "a.py").write_text("LIMIT = 3\n")
     (tmp_path / "policy" / "b.py").write_text("from policy.a import LIMIT\n")
@@ -147,7 +149,7 @@ def test_importers_are_found_by_module_and_by_name(tmp_path: Path) -> None:
 
 
 class Item:
-    """As much of a test as is asked for."""
+    """A stand-in for a pytest item, as far as the recording of times needs it."""
 
     def __init__(self, nodeid: str) -> None:
         self.nodeid = nodeid

@@ -1,4 +1,4 @@
-"""tests/mutation on a small tree of its own: what its tests execute is written down, and they run the changed code."""
+"""tests/mutation on a small tree: the lines that its tests execute are recorded, and the tests run the changed code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.mutation.recording import SO_FAR, TESTS
 from tests.mutation.report import FULL, GATE, NOT_EXECUTED, SURVIVED
 from tests.mutation.tree import Tree
 
-pytestmark = pytest.mark.full  # a run of pytest for each change
+pytestmark = pytest.mark.full  # these tests start pytest once for each change
 
 CODE = """LIMIT = 3
 
@@ -57,7 +57,7 @@ def test_ends():
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
-    """A tree with one module, its tests, and these tools."""
+    """Return a copy of tests/mutation in a folder with one module and its tests."""
     tree = Tree(tmp_path)
     shutil.copytree(trees.ROOT / "tests" / "mutation", tree.path / "tests" / "mutation")
     (tree.path / "pytest.ini").write_text("[pytest]\nmarkers =\n  full\n  soak\n  skew\n")

@@ -14,7 +14,7 @@ EVERYWHERE = "*"
 
 
 def found_in(name: str) -> dict[str, str]:
-    """By the place within the file: the first call there."""
+    """Return the first use of a clock by its place in the file."""
     found: dict[str, str] = {}
     for use in uses((TESTS / name).read_text()):
         found.setdefault(use.where, f"line {use.line}: {use.call}")

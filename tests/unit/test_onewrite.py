@@ -1,4 +1,4 @@
-"""What reaches the socket of an answer, write by write."""
+"""How many writes to the socket an HTTP answer takes."""
 
 from typing import Any, cast
 

@@ -75,7 +75,7 @@ def seen(resource: Resource, item: Json, translator: Translator | None = None) -
     return found
 
 
-# -- job objects ---------------------------------------------------------------------------------
+# -- The tests below are about objects that are read as jobs. ------------------------------------
 
 ELASTIC = {
     "Job": (BATCHJOBS, job()),
@@ -125,7 +125,7 @@ def test_a_scale_keeps_no_bound_that_follows_from_the_replicas() -> None:
     item["metadata"]["annotations"] = {"kohort.dev/max-workers": "6"}
     found = seen(DEPLOYMENTS, item)
     assert (found.min_workers, found.max_workers, found.elastic) == (3, 3, False)
-    assert "state both by annotation" in found.note
+    assert "state both kohort.dev/min-workers and" in found.note
 
 
 def test_a_jobset_has_a_role_for_each_of_its_jobs_and_is_rigid() -> None:
@@ -167,7 +167,7 @@ def test_a_kind_whose_workers_cannot_be_changed_says_so() -> None:
     assert {kind.kind for kind in KINDS.values() if not kind.resizes} == {"JobSet"}
 
 
-# -- members -------------------------------------------------------------------------------------
+# -- The tests below are about the slots of the jobs' pods. --------------------------------------
 
 
 def pod(name: str, owner: Json | None = None, node: str = "", **meta: Any) -> Json:
@@ -237,7 +237,7 @@ def test_a_jobset_that_is_made_again_under_its_name_has_none_of_the_former_ones_
     assert (new.job_uid, new.slot) == (found.uid, Slot("workers-1", 2))
 
 
-# -- pods without a number -----------------------------------------------------------------------
+# -- The tests below are about pods of Deployments, whose names have no index. -------------------
 
 
 def replica(name: str, node: str = "", written: str = "", gone: bool = False) -> Json:
@@ -250,12 +250,13 @@ def replica(name: str, node: str = "", written: str = "", gone: bool = False) ->
 
 
 class Deployed:
-    """A Deployment of three, and where its pods are said to be."""
+    """A Deployment of three pods; ``slots`` has the slot index that the translator gave to each pod."""
 
     def __init__(self, workers: int = 3) -> None:
         self.translator = Translator("kohort")
         self.slots: dict[str, int | None] = {}
-        self.written: dict[str, str] = {}  # of pods on which another number is written than they have: that
+        # by pod: the slot written on the pod where the translator has given it another one
+        self.written: dict[str, str] = {}
         self.take(self.translator.events(DEPLOYMENTS, {"type": "ADDED", "object": deployment(workers)}))
 
     def take(self, events: list[Event]) -> None:
@@ -301,7 +302,7 @@ def test_after_a_restart_a_bound_pod_has_the_number_that_its_binding_wrote() -> 
 
 
 def test_a_follower_takes_the_number_with_which_the_leader_has_bound_a_pod() -> None:
-    """It has seen the pods before they were bound, perhaps in another order, and has numbered them itself."""
+    """The follower saw the pods before they were bound, perhaps in another order, and numbered them itself."""
     deployed = Deployed()
     for name in "abc":
         deployed.sees(replica(name))
@@ -312,7 +313,7 @@ def test_a_follower_takes_the_number_with_which_the_leader_has_bound_a_pod() -> 
 
 
 def test_whoever_was_bound_without_a_number_gives_way_to_the_pod_that_was_bound_with_it() -> None:
-    """By another scheduler, while a follower had other numbers than the leader (simulation seed 1222)."""
+    """Pod c was bound by another scheduler while a follower numbered pods unlike the leader (simulation seed 1222)."""
     deployed = Deployed()
     for name in "abc":
         deployed.sees(replica(name))
@@ -323,7 +324,7 @@ def test_whoever_was_bound_without_a_number_gives_way_to_the_pod_that_was_bound_
 
 
 def test_who_gives_way_goes_back_to_the_number_with_which_it_was_bound() -> None:
-    """The last has taken the place of one that is gone, and the pod that comes was bound in that very place."""
+    """Pod b had moved up to number 1, which was free, until pod c, bound as number 1, appeared."""
     deployed = Deployed(workers=2)
     deployed.sees(replica("a", "n1", "worker-0"))
     deployed.sees(replica("b", "n1", "worker-2"))
@@ -345,7 +346,7 @@ def test_where_another_than_the_last_was_removed_the_last_one_takes_its_place() 
     assert (deployed.slots["d"], deployed.written) == (1, {})
 
 
-# -- groups --------------------------------------------------------------------------------------
+# -- The tests below are about pod groups. -------------------------------------------------------
 
 
 def group(kind: GroupKind, least: int = 3, **meta: Any) -> Json:
@@ -373,7 +374,7 @@ def in_group(
 
 
 class Grouped:
-    """A group and its pods: what the ledger would be told in the end."""
+    """A group of pods, with the jobs and pods that the ledger would have in the end."""
 
     def __init__(self, kind: GroupKind = COSCHEDULING, least: int = 3) -> None:
         self.kind, self.translator = kind, Translator("kohort")
@@ -429,7 +430,7 @@ def test_a_group_is_a_rigid_gang_of_its_minimum(kind: GroupKind) -> None:
 
 
 def test_pods_that_a_late_list_shows_beside_those_before_them_keep_the_numbers_they_bear() -> None:
-    """A Deployment began anew while the watch was silent (simulation seed 233)."""
+    """The Deployment replaced its pods while the watch was silent (simulation seed 233)."""
     deployed = Deployed()
     for index, name in enumerate("abc"):
         deployed.sees(replica(name, "n1", f"worker-{index}"))
@@ -479,7 +480,7 @@ def test_a_pod_beyond_the_minimum_that_runs_stays_a_gang_of_one_when_a_member_co
 
 
 def test_a_follower_takes_the_places_in_which_the_leader_has_bound_a_groups_pods() -> None:
-    """It has seen them before they were bound, perhaps in another order (simulation seed 62)."""
+    """The follower saw the pods before they were bound, perhaps in another order (simulation seed 62)."""
     grouped = Grouped()
     for name in "abc":
         grouped.sees(name)
@@ -489,7 +490,7 @@ def test_a_follower_takes_the_places_in_which_the_leader_has_bound_a_groups_pods
 
 
 def test_a_follower_takes_the_leaders_members_for_its_own() -> None:
-    """It has seen them in another order, and let others wait (simulation seed 35)."""
+    """The follower saw the pods in another order, and let other ones wait (simulation seed 35)."""
     grouped = Grouped(least=2)
     for name in "abc":
         grouped.sees(name)
@@ -500,7 +501,7 @@ def test_a_follower_takes_the_leaders_members_for_its_own() -> None:
 
 
 def test_a_restart_knows_the_members_from_the_pods_beyond_the_minimum() -> None:
-    """By the slot that a member's binding has written (simulation seed 211)."""
+    """The binding has written each member's slot on its pod (simulation seed 211)."""
     grouped = Grouped(least=2)
     for name, slot in (("a", "worker-0"), ("b", ""), ("c", "worker-1")):
         grouped.sees(name, node="n1", slot=slot)
@@ -509,7 +510,7 @@ def test_a_restart_knows_the_members_from_the_pods_beyond_the_minimum() -> None:
 
 
 def test_a_pod_that_another_scheduler_has_bound_counts_before_a_member_that_waits() -> None:
-    """As after a restart, where the bound ones come first (simulation seed 100118)."""
+    """The result is that of a restart, which numbers bound pods first (simulation seed 100118)."""
     grouped = Grouped()
     for name in "abcd":
         grouped.sees(name)
@@ -523,7 +524,7 @@ def test_a_pod_that_another_scheduler_has_bound_counts_before_a_member_that_wait
 
 
 def test_after_a_restart_a_group_whose_pods_have_ended_and_are_going_is_over() -> None:
-    """As they are where their node is away (simulation seed 313)."""
+    """Ended pods keep terminating where their node is lost (simulation seed 313)."""
     grouped = Grouped()
     for name in "abc":
         item = in_group(COSCHEDULING, name, node="n1") | {"status": {"phase": "Succeeded"}}
@@ -534,7 +535,7 @@ def test_after_a_restart_a_group_whose_pods_have_ended_and_are_going_is_over() -
 
 
 def test_a_pod_beyond_the_minimum_that_goes_is_no_gang_of_one_any_more() -> None:
-    """Its group was deleted first (simulation seed 700)."""
+    """The group was deleted before the pod (simulation seed 700)."""
     grouped = Grouped()
     for name in "abcd":
         grouped.sees(name, node="n1")
@@ -600,7 +601,7 @@ def test_a_group_without_a_gang_leaves_its_pods_alone() -> None:
     assert grouped.pods["a"].job_uid == "team/u-a"
 
 
-# -- whatever an object holds --------------------------------------------------------------------
+# -- The test below is about malformed objects. --------------------------------------------------
 
 OBJECTS: list[tuple[Resource, Json]] = [
     *ELASTIC.values(),

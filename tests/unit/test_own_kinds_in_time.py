@@ -1,4 +1,4 @@
-"""Objects of Kubernetes' own kinds and groups through the translator, the step and the orders: what becomes of them."""
+"""Objects of Kubernetes' own kinds and groups, taken through the translator, the step and the desired state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TRAIN_JOB = {
 
 
 class Cluster:
-    """One translator and one snapshot; objects get a version with every change."""
+    """One translator and one snapshot; each change of an object gets a new resource version."""
 
     def __init__(self, nodes: int = 4, cpu: str = "8") -> None:
         self.snapshot, self.policy, self.now = Snapshot(), make_policy("kod2"), 1.8e9
@@ -82,7 +82,7 @@ class Cluster:
         self.do(*self._translator.events(resource, {"type": verb, "object": copy.deepcopy(item)}))
 
     def start(self, *pods: Json) -> None:
-        """Each comes to the barrier; what is bound then is shown by the watch."""
+        """Make the bind call of each pod; the watch then shows the pods that are bound."""
         by_uid = {one["metadata"]["uid"]: one for one in pods}
         for uid in by_uid:
             found = self.snapshot.pods[uid]
@@ -175,7 +175,7 @@ def test_an_index_for_which_no_pod_comes_again_is_lacked_by_nobody(status: Json)
 
 
 def test_an_index_that_failed_for_good_is_not_waited_for_beside_its_failed_pod() -> None:
-    """The Job controller keeps that pod, also while the job is suspended."""
+    """The Job controller keeps the failed pod, also while the job is suspended."""
     cluster, made, pods = running_job(4)
     cluster.end(pods[2], "Failed")
     made["status"] = {"failedIndexes": "2"}

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
-# One pinned requirement of a lock with its continuation lines.
+# This pattern matches one pinned requirement of a lock file with its continuation lines.
 PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>\S+)(?P<rest>(?:.*\\\n)+.*)$", re.MULTILINE)
 
 
@@ -63,7 +63,8 @@ def test_wheel_holds_the_three_packages_what_training_code_imports_and_nothing_e
     parts = ("assets/kohort.css", "assets/kohort.js", "assets/lists.js", "templates/overview.html")
     page = {f"extender/page/{name}" for name in parts}
     assert page <= set(names)
-    assert "extender/install/manifests/base/kustomization.yaml" in names  # what `kohort render` puts together
+    # `kohort render` needs the manifests in the wheel
+    assert "extender/install/manifests/base/kustomization.yaml" in names
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
@@ -106,7 +107,7 @@ def test_ci_runs_make_test() -> None:
 
 @pytest.fixture
 def ci_with(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
-    """Run `.ci/run` over a stand-in for our Makefile whose target `test` does as told."""
+    """Return a function that runs `.ci/run` with a Makefile whose target `test` has the given recipe."""
 
     def run(recipe: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / ".ci").mkdir()

@@ -16,7 +16,7 @@ Gi = 2**30
 def c(
     *, limits: Json | None = None, sidecar: bool = False, ports: Any = None, name: str = "c", **requests: Any
 ) -> Json:
-    """A container; ``requests`` by resource name."""
+    """Return a container with these requests, by resource name."""
     found: Json = {"name": name, "resources": {"requests": requests, "limits": limits}, "ports": ports}
     return found | ({"restartPolicy": "Always"} if sidecar else {})
 
@@ -113,7 +113,7 @@ def test_requests_during_a_resize(found: Json, want: int) -> None:
 
 
 def test_containers_that_are_resized_the_other_way_round_count_each_at_its_most() -> None:
-    """One goes from 1 to 3, the other from 3 to 1: kube-scheduler counts 6, and so do we."""
+    """One container goes from 1 to 3 cpu, another one from 3 to 1: kube-scheduler counts 6, and so does Kohort."""
     both = pod(c(name="a", cpu="3"), c(name="b", cpu="1"))
     found = status(now("1", "1", name="a"), now("3", "3", name="b"))
     assert requests_of(both, "spec", found)["cpu"] == 6000
@@ -137,7 +137,7 @@ RESIZES_OF_THE_POD: dict[str, tuple[Json, int]] = {
 
 @pytest.mark.parametrize(("found", "want"), RESIZES_OF_THE_POD.values(), ids=RESIZES_OF_THE_POD.keys())
 def test_requests_during_a_resize_of_the_pod_as_a_whole(found: Json, want: int) -> None:
-    """As component-helpers of Kubernetes 1.37 has it: its PodRequests, effectivePodLevelResources."""
+    """The rule is that of effectivePodLevelResources in component-helpers of Kubernetes 1.37."""
     asked = requests_of(pod(c(cpu="1"), resources={"requests": {"cpu": "2"}}), "spec", found)
     assert asked == Resources({"cpu": want, "pods": 1})
 

@@ -1,4 +1,6 @@
-"""Reports of training code: who may report for which job, what is taken, and that nobody can disturb others."""
+"""Reports of training code: which pod may report for which job, what is accepted, and that no pod can
+disturb others.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ A, B = job("a", holds_notes=True), job("b", holds_notes=True)
 
 
 class Server:
-    """Knows tokens: ``pod-UID`` is that pod's, all else is nobody's."""
+    """A fake API server that knows the token ``pod-UID`` as that of the pod with this uid, and no other token."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -177,7 +179,8 @@ async def test_a_body_that_cannot_be_used_is_refused_by_field(raw: bytes, told: 
 async def test_a_report_may_say_when_it_was_made() -> None:
     service = Service()
     await service.report(token("a"), body={"metric": 1, "time": service.clock.time - 30})
-    await service.report(token("b"), body={"metric": 1, "time": service.clock.time + 30})  # its clock is before ours
+    # this pod's clock is 30 s ahead of the service's
+    await service.report(token("b"), body={"metric": 1, "time": service.clock.time + 30})
     times = [
         one.at - service.clock.time for uid in ("a", "b") for one in service.ledger.snapshot.reports[f"team/u-{uid}"]
     ]
@@ -322,7 +325,7 @@ def test_reports_are_noted_on_the_job_once_a_minute_and_survive_a_restart() -> N
 
 
 def test_reports_count_at_once_after_a_clock_that_was_ahead_has_been_set_back() -> None:
-    """The object holds what was noted by the clock that was an hour ahead."""
+    """The job object holds the time of a report that was noted while the clock was an hour ahead."""
     ledger = Service().ledger
     now = ledger.now()
     ahead = Report(now + 3600.0, metric=9.0, done=0.1)
@@ -343,11 +346,11 @@ def test_a_spoilt_history_counts_as_none(text: str) -> None:
     assert recorded_reports({"metadata": {"annotations": {"kohort.dev/reports": text}}}) == ()
 
 
-# -- the checkpoint ---------------------------------------------------------------------------------
+# -- The tests below are about the checkpoint that training saves before it is moved. ---------------
 
 
 def moving() -> Service:
-    """Job a is to be moved, and is asked to save first."""
+    """Return a service in which job a is migrating and its training is asked to save first."""
     service = Service()
     ledger = service.ledger
     deadline = Deadline(Awaits.CHECKPOINT, service.clock.time + 30)
@@ -375,12 +378,13 @@ async def test_saved_is_taken_at_once_and_only_for_the_own_job() -> None:
     assert service.ledger.snapshot.gang(A.uid).saving
     service.clock.time += 2
     assert (await raw_answer(service, {"metric": 1})).status_code == 200
-    assert await service.report(token("a"), body={"saved": True}) == (204, "")  # within the same second
+    # a report of a saved checkpoint is taken within the same second as another report
+    assert await service.report(token("a"), body={"saved": True}) == (204, "")
     assert not service.ledger.snapshot.gang(A.uid).saving
     assert (await service.report(token("a"), body={"saved": True}))[0] == 429
 
 
-# -- the helper ----------------------------------------------------------------------------------
+# -- The tests below are about the helper that training code reports with. -----------------------
 
 
 class Heard(BaseHTTPRequestHandler):
@@ -398,24 +402,25 @@ class Heard(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Nothing sent yet, a token, and nothing of it left on its way."""
+    """Set up the reporting helper with a token and without earlier reports; afterwards wait for a report in flight."""
     (tmp_path / "token").write_text("secret\n")
     monkeypatch.setenv("KOHORT_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setattr(reporting._Pace, "last", -reporting.EVERY_SECONDS)
     monkeypatch.setattr(reporting._Pace, "sent", None)
-    monkeypatch.setattr(reporting, "WAIT_SECONDS", 60.0)  # who answers is waited for, however slow the machine
+    # long enough for a slow machine: an answer that comes is waited for
+    monkeypatch.setattr(reporting, "WAIT_SECONDS", 60.0)
     yield monkeypatch
     arrive()
 
 
 def arrive() -> None:
-    """What was sent has been answered, or given up."""
+    """Wait until the report in flight has been answered or given up."""
     if reporting._Pace.sent is not None:
         reporting._Pace.sent.join(60.0)
 
 
 def soon(helper: pytest.MonkeyPatch) -> None:
-    """Five seconds later."""
+    """Set the helper's last report back, so that the pause between reports is over."""
     helper.setattr(reporting._Pace, "last", -reporting.EVERY_SECONDS)
 
 
@@ -500,7 +505,7 @@ def test_training_waits_for_who_never_answers_once_and_briefly(helper: pytest.Mo
     helper.setattr(reporting, "WAIT_SECONDS", 0.01)
     helper.setattr(reporting, "SECONDS", 60.0)
     helper.setattr(reporting._Sending, "join", join)
-    with socket.create_server(("127.0.0.1", 0)) as listener:  # it accepts, and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # the listener accepts connections and never answers
         listen(helper, listener.getsockname()[1])
         assert not reporting.report(metric=1.0)
         first = reporting._Pace.sent
@@ -509,7 +514,7 @@ def test_training_waits_for_who_never_answers_once_and_briefly(helper: pytest.Mo
         assert reporting._Pace.sent is first, "one at a time"
         assert not reporting.saved()
         assert waited == [0.01, 0.01]
-    arrive()  # nobody listens any more
+    arrive()  # the listener is closed by now
     soon(helper)
     waited.clear()
     assert not reporting.report(metric=3.0)
@@ -532,7 +537,7 @@ def test_an_answer_that_comes_late_is_told_by_the_next_call_once(heard: HTTPServ
 
 
 def test_the_helper_imports_nothing_heavy(tmp_path: Path) -> None:
-    shutil.copy(str(reporting.__file__), tmp_path / "kohort.py")  # as the wheel does
+    shutil.copy(str(reporting.__file__), tmp_path / "kohort.py")  # the wheel installs the helper under this name
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import kohort; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)

@@ -1,4 +1,4 @@
-"""How ResourceQuotas are read, and what pods and templates have that only quotas count."""
+"""How ResourceQuotas are read, and which fields of pods and templates matter for quotas alone."""
 
 from typing import Any
 

@@ -176,7 +176,7 @@ def test_what_the_disk_cannot_follow_is_left_out_and_a_new_file_begins_behind_it
     slow, real = threading.Event(), record.line_of
 
     def line_of_slow(*arguments: object) -> bytes:
-        slow.wait(60)  # a busy machine may stop for ten seconds
+        slow.wait(60)  # the recorder must stay slow even if a busy machine stops for ten seconds
         return real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(record, "line_of", line_of_slow)
@@ -186,7 +186,8 @@ def test_what_the_disk_cannot_follow_is_left_out_and_a_new_file_begins_behind_it
     for number, step in enumerate(steps[:100]):
         recorder.write(step.at, step.events, step.effects, step.snapshot)
         if not number:
-            keep_up(recorder, 0)  # the disk has the first in hand, and takes no other before the gap
+            # the writer has the first step in hand, and takes no other one until the gap has arisen
+            keep_up(recorder, 0)
     slow.set()
     keep_up(recorder, 0)
     for step in steps[100:]:
@@ -223,14 +224,14 @@ def test_steps_that_wait_while_a_file_is_full_begin_one_file_and_not_one_each(
         done.release()
 
     monkeypatch.setattr(Recorder, "_write", write_when_let)
-    recorder = Recorder(tmp_path, Kod2(), Snapshot(), 1, 10)  # one step fills a file
+    recorder = Recorder(tmp_path, Kod2(), Snapshot(), 1, 10)  # each step begins a new file
 
     def hand_over(step: int) -> None:
         recorder.write(float(step), (Tick(),), (), Snapshot())
 
     for step in range(10):
         hand_over(step)
-    for step in range(10, 15):  # with each that comes, one of the first is written
+    for step in range(10, 15):  # with each step that comes, one of the first ten is written
         may.release()
         assert done.acquire(timeout=60)
         hand_over(step)
@@ -259,7 +260,7 @@ def test_a_disk_that_hangs_does_not_keep_the_process(
 
 
 class Fails(Policy):
-    """A policy with a defect: it fails when there is a job."""
+    """A policy that raises an error when there is a job."""
 
     name = "fails"
 
@@ -283,7 +284,8 @@ def test_the_step_on_which_a_process_died_is_recorded_and_dies_again(
     found = replay.replay_journal(path)
     assert (found.steps, found.departures, found.stopped) == (2, (), "ZeroDivisionError: a bug")
     monkeypatch.undo()
-    assert [one.line for one in replay.replay_journal(path).departures] == [3]  # mended: it decides now
+    # the mended policy decides at the step at which the recorded one failed
+    assert [one.line for one in replay.replay_journal(path).departures] == [3]
 
 
 def test_a_line_that_was_being_written_is_no_step(tmp_path: Path) -> None:
@@ -292,16 +294,16 @@ def test_a_line_that_was_being_written_is_no_step(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    "no journal": (b"name,time\n", "line 1: this is no beginning of a journal"),
+    "no journal": (b"name,time\n", "line 1: this line does not begin a journal"),
     "another format": (b'{"kohort": 9}\n', "line 1: kohort: 9 is not allowed; allowed: 1"),
-    "no step": (head(Kod2(), Snapshot()) + b"[]\n", "line 2: this is no step of a journal"),
+    "no step": (head(Kod2(), Snapshot()) + b"[]\n", "line 2: this line is not a step of a journal"),
     "no such event": (
         head(Kod2(), Snapshot()) + b'{"at":1.0,"events":[["Rain",{}]],"effects":[]}\n',
-        "line 2: this is no step of a journal (event: 'Rain' is not allowed; allowed: NodeSeen,",
+        "line 2: this line is not a step of a journal: event: 'Rain' is not allowed; allowed: NodeSeen,",
     ),
     "an event without its field": (
         head(Kod2(), Snapshot()) + b'{"at":1.0,"events":[["PodGone",{}]],"effects":[]}\n',
-        "line 2: this is no step of a journal (Object missing required field `uid`",
+        "line 2: this line is not a step of a journal: Object missing required field `uid`",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The reflector: whole lists, resumed watches, relists that tell what vanished, and no failure ends or spins it."""
+"""The reflector: whole lists, resumed watches, relists that report deleted objects, and retries that do not spin."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ TIMES = ReflectorTimes(
 
 
 class VirtualClock(Clock):
-    """Time passes only in sleeps and in time-outs that strike; `slept` keeps the sleeps."""
+    """A clock whose time passes only in sleeps and in time-outs that run out; `slept` has the sleeps in seconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class VirtualClock(Clock):
         await asyncio.sleep(0)
 
     def timeout(self, seconds: float | None) -> asyncio.Timeout:
-        return asyncio.timeout(0.01)  # what hangs in these tests hangs for ever
+        return asyncio.timeout(0.01)  # a script that hangs never continues, so a short real time-out will do
 
 
 Script = list[Any]
@@ -44,7 +44,10 @@ HANG = object()
 
 
 class FakeApi:
-    """Plays back scripts and ends the test (Stopped) when one is used up; `asked` keeps what was asked."""
+    """A fake API that answers lists and watches from scripts; it raises StoppedError when a script is used up.
+
+    asked: the requests that were made.
+    """
 
     def __init__(self, clock: VirtualClock, lists: list[Script], watches: list[Script]) -> None:
         self.clock = clock
@@ -83,7 +86,7 @@ class FakeApi:
 
 
 class StoppedError(Exception):
-    """The script is at its end."""
+    """Raised when a script is used up, which ends the test."""
 
 
 def pod(name: str, version: int, uid: str = "") -> Json:
@@ -111,7 +114,7 @@ class Run:
         self.clock = VirtualClock()
         self.api = FakeApi(self.clock, lists, watches)
         self.batches: list[WatchBatch] = []
-        # the protocol's writes are no matter of a reflector
+        # a reflector needs no writes, which the protocol also demands
         self.reflector = Reflector(self.api, resource, self.clock, random.Random(4), TIMES, optional)  # type: ignore[arg-type]
 
     async def until_stopped(self, deliver: Callable[[WatchBatch], None] | None = None) -> "Run":
@@ -229,7 +232,8 @@ async def test_failures_back_off_with_jitter_up_to_the_cap(lists: list[Script], 
     slept = run.clock.slept
     assert len(slept) == 40
     assert all(pause <= min(16, 2.0**i) for i, pause in enumerate(slept))
-    assert 4 < sum(slept[8:]) / len(slept[8:]) < 12  # around half of the cap: full jitter, and no spinning
+    # The pauses are about half of the cap on average: full jitter, and no spinning.
+    assert 4 < sum(slept[8:]) / len(slept[8:]) < 12
     assert len(set(slept)) == 40
 
 
@@ -266,7 +270,7 @@ async def test_a_broken_list_syncs_nothing() -> None:
 
 @virtual
 async def test_no_page_is_asked_for_before_the_last_one_is_taken() -> None:
-    """Or a list of a large cluster would be held whole."""
+    """Otherwise the list of a large cluster would be held in memory as a whole."""
     held: list[str] = []
 
     class Paged(FakeApi):
@@ -302,7 +306,7 @@ async def test_a_resource_that_is_removed_empties() -> None:
 
 @virtual
 async def test_pods_are_not_gone_because_somebody_does_not_find_their_api() -> None:
-    """A load balancer without a backend, say: all that is known stays, and we ask again."""
+    """A load balancer without a backend may answer 404, so the known pods stay and the list is asked for again."""
     missing: Script = [ClusterError(404, "NotFound")]
     run = await Run([[([pod("a", 1)], "3")], missing, [([pod("a", 1)], "4")]], [missing]).until_stopped()
     assert [item for kind, events, _ in run.told for item in events if item["type"] == "DELETED"] == []
@@ -344,14 +348,16 @@ async def test_what_was_read_before_the_right_was_taken_away_stays_known() -> No
 
 
 class PatientClock(VirtualClock):
-    """Lets a silent watch be silent."""
+    """A clock on which a silent watch does not time out."""
 
     def timeout(self, seconds: float | None) -> asyncio.Timeout:
         return asyncio.timeout(seconds)
 
 
 async def asked_anew(run: Run, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Let it come to its watch and wait there; ask for a list, at once after ``meanwhile``; on until it is stopped."""
+    """Let the reflector wait in its watch, ask for a new list at once after ``meanwhile``, and run it to the scripts'
+    end.
+    """
     run.reflector._clock = PatientClock()
     listed = asyncio.Event()
 
@@ -362,7 +368,7 @@ async def asked_anew(run: Run, meanwhile: Callable[[], object] = lambda: None) -
     task = asyncio.create_task(run.reflector.run(deliver))
     async with asyncio.timeout(20):
         await listed.wait()
-        await asyncio.sleep(5)  # it waits for what does not come
+        await asyncio.sleep(5)  # the watch waits for an event that never comes
         assert run.api.asked == ["list", "watch 10"]
         meanwhile()
         run.reflector.refresh()
@@ -405,7 +411,7 @@ async def test_a_list_that_was_on_its_way_is_not_the_one_that_is_asked_for() -> 
 
 @virtual
 async def test_what_does_not_exist_is_read_and_what_may_not_be_read_is_left_out() -> None:
-    """Nobody waits for a list of it."""
+    """The service does not wait for a list of a resource that does not exist or that it may not read."""
     missing: Script = [ClusterError(404, "NotFound")]
     for scripts in ([missing], [FORBIDDEN] * 20):
         run = Run(scripts, [], TFJOBS, optional=True)

@@ -1,4 +1,4 @@
-"""What the controller is refused reaches the extender, and only that: from whom, when it is told, when it is over."""
+"""Reports of refused writes from the controller to the extender: who may send them, when they are shown and end."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ FIXED = Refused(422, "Invalid", "the size of a training job is fixed here")
 CONFLICT = Refused(409, "Conflict", "the object has been modified")
 BUDGET = Refused(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
 FORBIDDEN = Refused(403, "Forbidden", 'cannot create resource "pods/eviction"')
+DENIED = 'admission webhook "size.example.com" denied the request: it has its size'
+POLICY = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: it has its size"
 WEBHOOK = Unknown('HTTP 500 InternalError: failed calling webhook "size.example.com": connection refused')
 
 
-# -- what the controller tells -------------------------------------------------------------------
+# -- The tests below are about the refused writes that the controller reports. -------------------
 
 
 async def told_after(answer: Outcome, seconds: float, **wanted: Any) -> list[tuple[str, str, str, bool]]:
@@ -45,7 +47,16 @@ async def told_after(answer: Outcome, seconds: float, **wanted: Any) -> list[tup
 
 
 @virtual
-@pytest.mark.parametrize("answer", [FIXED, FORBIDDEN], ids=["an admission policy", "a missing right"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FIXED,
+        FORBIDDEN,
+        *(Refused(status, "No", DENIED) for status in (400, 401, 404, 409, 429, 503)),
+        *(Refused(status, "No", POLICY) for status in (401, 403, 413, 422)),
+    ],
+    ids=lambda answer: f"{answer.status} {answer.message[:20]}",
+)
 async def test_what_is_refused_twice_is_told_with_the_api_servers_words(answer: Refused) -> None:
     assert await told_after(answer, 0.4) == []
     assert await told_after(answer, 5) == [("Release", "uid-a", f"{answer.reason}: {answer.message}", True)]
@@ -145,7 +156,7 @@ def test_a_lost_answer_keeps_what_the_api_server_said() -> None:
     assert outcome(502, b"<html>").words == "HTTP 502"  # type: ignore[union-attr]
 
 
-# -- what the extender takes ---------------------------------------------------------------------
+# -- The tests below are about the reports that the extender accepts. ----------------------------
 
 BODY = {"write": "SetReplicas", "namespace": "team", "uid": "1234", "message": "Invalid: no", "lasting": False}
 FROM_CONTROLLER = {CLIENT_HEADER: CONTROLLER}
@@ -153,7 +164,7 @@ FROM_CONTROLLER = {CLIENT_HEADER: CONTROLLER}
 
 def live() -> Live:
     made = Live(Settings(), FakeApi(), HandClock(), random.Random(1))
-    one = replace(job("a").workers(1).done(), uid="team/1234")  # as the ledger knows a job
+    one = replace(job("a").workers(1).done(), uid="team/1234")  # the job as the ledger knows it
     made.ledger.step(Led(True), JobSeen(one), *map(PodSeen, members(one)), Synced())
     return made
 
@@ -220,7 +231,7 @@ async def test_a_list_that_cannot_be_read_is_refused(body: Any) -> None:
     assert made.ledger.snapshot.refused_writes == {}
 
 
-# -- refused bindings ----------------------------------------------------------------------------
+# -- In the tests below, the API server refuses a binding. ---------------------------------------
 
 NAMES = ("a-ps-0", "a-worker-0", "a-worker-1")
 STATUSES = [

@@ -35,7 +35,7 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Followed:
-    """A settings file, and what was applied of it."""
+    """A settings file, and the changes of it that were applied."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.path = folder / "kohort.yaml"
@@ -47,7 +47,7 @@ class Followed:
         self.path.write_text(yaml.safe_dump(settings))
 
     def change(self, **settings: Any) -> list[Settings]:
-        """Write it anew, look, and return what was applied by that."""
+        """Write the settings file again, look at it, and return what was applied."""
         self.write(**settings)
         before = len(self.applied)
         self.reload.look()
@@ -139,7 +139,7 @@ GANGS = ["kod2", "drs", "dragon", "specon", "kod2+specon", "fifo", "drf", "oasis
 @pytest.mark.parametrize("other", GANGS)
 @pytest.mark.parametrize("first", GANGS)
 def test_a_change_of_policy_leaves_what_runs(first: str, other: str) -> None:
-    """Whatever the first one remembers, the other takes over a world with running, waiting and growing jobs."""
+    """Another policy takes over the running, waiting and growing jobs, whatever the first policy remembered of them."""
     slot = Oasis().slot_seconds
     world = World(make_policy(first), now=slot * math.ceil(START / slot)).nodes("n1", "n2")
     world.start(job("a").ps().workers(2, 4))
@@ -175,7 +175,7 @@ def test_what_stays_of_a_policy_forgets_nothing(first: str, other: str, told: Ev
 
 
 def test_the_journal_says_which_policy_decided(tmp_path: Path) -> None:
-    """A new file begins with the new policy, and each of them replays to the same decisions."""
+    """A change of policy begins a new file of the journal, and each file replays to the same decisions."""
 
     async def run() -> None:
         policy, rules = make_policy("kod2"), Rules()

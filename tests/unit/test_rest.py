@@ -83,7 +83,7 @@ def pods(job: Job, **others: Any) -> list[Event]:
 
 
 class Service:
-    """The routes over a real ledger."""
+    """The REST routes with a real ledger."""
 
     def __init__(self, *events: Event, policy: str = "kod2", **settings: Any) -> None:
         self.ledger = Ledger(make_policy(policy), Rules(), HandClock(NOW), Journal())
@@ -112,7 +112,7 @@ def running() -> Service:
     return Service(*CLUSTER, JobSeen(A), *pods(A), JobSeen(BIG), *gated, Synced())
 
 
-# -- quantities ----------------------------------------------------------------------------------
+# -- The test below is about quantities. ---------------------------------------------------------
 
 QUANTITIES = {
     "half a core": ("cpu", 500, "500m"),
@@ -133,7 +133,7 @@ def test_a_quantity_is_written_as_kubernetes_does_without_loss(name: str, amount
     assert amounts(Resources({name: amount}))[name].exact == amount
 
 
-# -- jobs and queue ------------------------------------------------------------------------------
+# -- The tests below are about the routes of jobs and of the queue. ------------------------------
 
 
 @virtual
@@ -207,7 +207,7 @@ async def test_the_queue_is_in_the_order_in_which_the_policy_looks() -> None:
 
 @virtual
 async def test_a_job_that_no_turn_would_help_does_not_starve() -> None:
-    """To come first would change nothing for a job that is too large for the cluster, or that has no pods."""
+    """Priority would not help a job that is too large for the cluster or has no pods."""
     large = job("large", 9, cpu=3900, arrival=NOW - 9999)
     podless, waits = job("podless", 1, cpu=3900, arrival=NOW - 9999), job("waits", 1, cpu=3900, arrival=NOW - 9999)
     events = [JobSeen(large), *pods(large), JobSeen(podless), JobSeen(waits), *pods(waits)]
@@ -247,12 +247,12 @@ async def test_a_dead_controller_is_said_in_the_queue() -> None:
     service = running()
     service.vitals.checks = (
         Check("controller", False, "not heard from for 12 s", fatal=False),
-        Check("watches", False, "nothing has arrived for pods"),
+        Check("watches", False, "the API server has sent nothing about pods"),
         Check("synced", True),
     )
     found = await service.ask("/queue")
     assert found["warnings"] == [
-        "watches: nothing has arrived for pods",
+        "watches: the API server has sent nothing about pods",
         "controller: not heard from for 12 s",
     ]
 
@@ -278,7 +278,7 @@ EXPLAINED = {
 
 @virtual
 async def test_explain_is_the_job_and_the_fields_of_the_explanation_and_the_history() -> None:
-    """Scripts read these names, so a field that is renamed in the policy must not rename them."""
+    """Scripts read these field names, so renaming a field in the policy must not rename it in the answer."""
     service = running()
     found, job_of = await service.ask("/explain/team/big?unblock=true"), await service.ask("/jobs/team/big")
     assert [
@@ -327,7 +327,7 @@ async def test_explain_shows_who_is_ahead_and_why_and_the_plan_of_an_admitted_jo
     service = running()
     service.step(JobSeen(job("more", cpu=3900, arrival=NOW)), *pods(job("more", cpu=3900)))
     (ahead,) = (await service.ask("/explain/team/more"))["ahead"]
-    assert (ahead["job"], ahead["why"].startswith("has more weight, 0.")) == ("team/big", True)
+    assert (ahead["job"], ahead["why"].startswith("has more weight (0.")) == ("team/big", True)
     assert (await service.ask("/explain/team/a"))["plan"].keys() == {"ps-0", "worker-0", "worker-1"}
 
 
@@ -401,7 +401,7 @@ async def test_before_every_list_is_in_the_ledger_itself_is_the_reason() -> None
     assert found["jobs"][0]["waits"]["reason"] == "LedgerNotReady"
 
 
-# -- nodes and plans -----------------------------------------------------------------------------
+# -- The tests below are about the routes of nodes and of plans. ---------------------------------
 
 
 @virtual
@@ -434,7 +434,7 @@ async def test_a_plan_shows_nodes_and_who_is_at_the_barrier() -> None:
     assert plan["window_ends_in_seconds"] == 8.0
 
 
-# -- desired -------------------------------------------------------------------------------------
+# -- The tests below are about the route by which the controller asks what it is to do. ----------
 
 
 @virtual
@@ -495,7 +495,10 @@ BESIDE = {
 async def test_what_people_ask_is_answered_beside_the_loop(
     path: str, made_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Meanwhile the loop can answer kube-scheduler; benchmarks/beside.py measures the cost that is left."""
+    """The answer is made on another thread, so the event loop can answer kube-scheduler in the meantime.
+
+    benchmarks/beside.py measures the remaining cost.
+    """
     threads: list[int] = []
     make = getattr(rest, made_by)
 
@@ -551,7 +554,7 @@ async def test_only_the_controllers_question_is_its_sign_of_life() -> None:
     assert service.vitals.controller.heard
 
 
-# -- decisions -----------------------------------------------------------------------------------
+# -- The tests below are about the route of decisions. -------------------------------------------
 
 
 @virtual
@@ -587,7 +590,7 @@ async def test_a_resize_says_which_way_it_goes_also_where_its_admission_was_read
     ]
 
 
-@pytest.mark.parametrize(("back", "ends"), [(False, "still awaited"), (True, "given back")])
+@pytest.mark.parametrize(("back", "ends"), [(False, "Kohort still waits for them"), (True, "Kohort takes them back")])
 @virtual
 async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> None:
     service = Service(JobSeen(B), Synced())
@@ -595,7 +598,7 @@ async def test_workers_that_do_not_come_are_told_of(back: bool, ends: str) -> No
     service.ledger.journal.write(NOW, 1, [], [stalled], snapshots=snapshots)
     (entry,) = (await service.ask("/decisions"))["decisions"]
     assert (entry["job"]["name"], entry["reason"], entry["workers"]) == ("b", "GrowthStalled", 4)
-    assert entry["text"] == f"3 of the 4 workers given have not come: {ends}"
+    assert entry["text"] == f"3 of the 4 workers that the job was given have not arrived: {ends}"
 
 
 @pytest.mark.parametrize(("left", "told"), [(1, "1 worker taken away has"), (2, "2 workers taken away have")])
@@ -610,7 +613,7 @@ async def test_workers_that_do_not_go_are_told_of_at_the_job_that_they_were_take
     assert entry["text"] == f"{told} not gone in time: the plan of team/a was given up"
 
 
-# -- wrong requests ------------------------------------------------------------------------------
+# -- The tests below are about wrong requests. ---------------------------------------------------
 
 WRONG = {
     "not a number": ("/desired?after=x", "after", "x", "a whole number of at least -1"),
@@ -708,7 +711,7 @@ async def test_what_no_route_takes_is_a_problem(
     assert answer.headers.get("allow") == (allowed if status == 405 else None)
 
 
-# -- OpenAPI -------------------------------------------------------------------------------------
+# -- The tests below are about the OpenAPI description, and about unknown jobs and namespaces. ---
 
 DOCUMENT = documents.openapi()
 ROUTES = [(path, method, told) for path, methods in DOCUMENT["paths"].items() for method, told in methods.items()]

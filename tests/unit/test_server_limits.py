@@ -39,11 +39,14 @@ LIMITS = Limits(
     graceful_seconds=0.5,
 )
 OK = b"HTTP/1.1 200 OK\r\n"
-LARGE = 8_000_000  # bytes of an answer: more than the kernel takes from us for a client that does not read
+LARGE = 8_000_000  # bytes of an answer, more than the server's kernel buffers for a client that does not read
 
 
 class Server:
-    """One running listener with an app of four routes; `gone` counts held requests whose client left."""
+    """A running listener with an app of four routes.
+
+    gone: how many requests waited at the app when their client left.
+    """
 
     def __init__(self) -> None:
         self.address = ("", 0)
@@ -95,7 +98,7 @@ class Server:
         return reader, writer
 
     async def send_only(self, data: bytes) -> socket.socket:
-        """Send, and read nothing; the client's kernel takes little for it."""
+        """Send a request and read nothing; the client's kernel buffers little of the answer."""
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         client.setblocking(False)
@@ -105,7 +108,7 @@ class Server:
         return client
 
     async def ask(self, data: bytes) -> bytes:
-        """Send raw bytes; return everything until the server closes."""
+        """Send raw bytes; return all bytes until the server closes the connection."""
         reader, _ = await self.send(data)
         try:
             return await asyncio.wait_for(reader.read(), 5)
@@ -246,7 +249,9 @@ async def test_requests_do_not_pile_up_behind_one_that_is_held() -> None:
 
 @virtual
 async def test_large_bodies_wait_for_one_another() -> None:
-    """All are held at the app, so that only so many are in memory; the others go on when one is answered."""
+    """The app gets only LARGE_AT_ONCE large bodies at a time, which limits the memory; the next one when one is
+    answered.
+    """
     body = b"x" * (LARGE_BODY + 1)
     many = LARGE_AT_ONCE + 3
     async with running(replace(LIMITS, body_bytes=10**6, body_seconds=5, connections=50)) as server:
@@ -363,7 +368,7 @@ async def test_connections_are_capped_and_the_longest_idle_gives_way() -> None:
 
 @virtual
 async def test_who_stalls_gives_way_to_who_asks() -> None:
-    """However many: a probe, or kube-scheduler on a new connection, is answered at once."""
+    """While many connections stall, a probe or kube-scheduler on a new connection is answered at once."""
     stalled = [post("/filter", b"x", length=500), b"POST /fil", b""] * 3
     async with running(replace(LIMITS, header_seconds=60, body_seconds=60, keep_alive_seconds=60)) as server:
         bind = await server.send(post("/bind"))
@@ -397,7 +402,7 @@ async def test_who_does_not_read_gives_way_to_who_asks(request_bytes: bytes) -> 
 
 
 def read_all(client: socket.socket) -> int:
-    """Read to the end; return how many bytes came."""
+    """Read until the connection ends; return the number of bytes."""
     client.settimeout(60)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
     count = 0
@@ -411,7 +416,7 @@ def read_all(client: socket.socket) -> int:
 
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> list[LimitedProtocol]:
-    """The connections of all listeners that have ended."""
+    """Return the growing list of the connections, of all listeners, that have ended."""
     found: list[LimitedProtocol] = []
     lost = LimitedProtocol.connection_lost
 
@@ -441,7 +446,7 @@ async def test_who_does_not_read_is_cut_off(
 @pytest.mark.parametrize("path", ["/large", "/stream"])
 @virtual
 async def test_who_reads_slowly_is_not_cut_off(path: str) -> None:
-    """A little every 0.1 s, for six times as long as nothing may be read; then all the rest."""
+    """The client reads a little every 0.1 s, six times as long as it may read nothing, and then the rest."""
     async with running() as server:
         client, count = await server.send_only(post(path, b"{}", CLOSE)), 0
         for _ in range(25):
@@ -545,7 +550,7 @@ with asyncio.Runner(loop_factory=uvloop.new_event_loop if sys.argv[1] == "uvloop
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 def test_sigterm_ends_it_whatever_is_open(loop: str) -> None:
-    """All that is open would last for an hour."""
+    """Each open connection may last for an hour by its limits."""
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     process = subprocess.Popen([sys.executable, "-c", SERVE, loop], stdout=subprocess.PIPE, env=environment)
     assert process.stdout is not None

@@ -103,7 +103,7 @@ REFUSED_VALUES = {
         "parameters: kubeflow-spread: backfill is 3, must be of type bool"
     ),
     "{policy: kod2, parameters: {gate: strict}}": (
-        "parameters: gate is not allowed; allowed: nothing, the policy kod2 has the section kod2"
+        "parameters: gate is not allowed with policy: kod2; set it in the section kod2"
     ),
     "kod2: {starve_limit_seconds: 0}": "kod2.starve_limit_seconds: 0 is not allowed; allowed: greater than 0",
     "kod2: {weigh_gpus: 3}": "kod2.weigh_gpus: 3 is not allowed; allowed: true or false",
@@ -188,7 +188,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     assert len(refusal(tmp_path, "policy: x\nanswer: x\ngate: x\nlog_level: x\nbarrier: {x: 1}\n")) == 5
 
 
-# One step inside each relation, and the smallest step outside with both names in the message.
+# For each relation: settings that just keep it, and settings that just break it, with both names in the error.
 RELATIONS = {
     "window >= max back-off + 2": (
         "{scheduler: {pod_max_backoff_seconds: 6}}",
@@ -403,7 +403,7 @@ def test_is_loopback(host: str, want: bool) -> None:
 
 
 def every_field(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
-    """Return every setting that is not a section, by its dotted name."""
+    """Return the field of each setting that is not a section, by its dotted name."""
     found: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         kind = field.annotation
@@ -423,7 +423,7 @@ def test_every_setting_is_described_and_every_quantity_has_its_unit() -> None:
 
 
 def test_what_is_not_made_whole_is_released_within_30_s_as_shipped() -> None:
-    """From the commit or the loss; the writes of the release and its pods' end take time, too."""
+    """The 30 s count from the commit or the loss, and include the writes of the release and the end of the pods."""
     barrier = Settings().barrier
     assert barrier.repair_seconds + 2 * barrier.api_deadline_seconds < 30
     assert rules_of(Settings()).repair_seconds == Rules().repair_seconds == Rules().plan_seconds
@@ -452,4 +452,5 @@ def test_every_rule_of_the_policy_follows_a_setting() -> None:
         resizes_per_minute=7, growing_seconds=62, plugins=("Mine",),
     )  # fmt: skip
     assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == ["commit_first"]
-    assert rules_of(Settings(barrier={"commit": "first"})).commit_first  # not with answer: ranked
+    # `commit: first` does not go with `answer: ranked`, so it is tested alone
+    assert rules_of(Settings(barrier={"commit": "first"})).commit_first

@@ -1,4 +1,4 @@
-"""The overlay for the cluster's own kube-scheduler: its files agree with one another, the base and the settings."""
+"""The overlay for the cluster's own kube-scheduler is consistent with itself, the base and the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the storm on the real control plane counts can be wrong: made-up sightings with one fault each are found."""
+"""The checks of the storm on the real control plane find violations in made-up observations with one fault each."""
 
 import pytest
 
@@ -47,5 +47,5 @@ def test_a_gang_is_whole_from_its_minimum_on(plane: ControlPlane, bound: int, wa
 
 @pytest.fixture
 def plane() -> ControlPlane:
-    """None is needed: nothing is asked."""
+    """Return a stand-in for a control plane, of which no test asks anything."""
     return object.__new__(ControlPlane)

@@ -1,4 +1,4 @@
-"""A term of leading: nobody decides before the pods have been read anew; who remembers, the jobs as well."""
+"""A term of leading: no decision is made before the pods, and for some policies the jobs, have been listed again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from policy.systems import make_policy
 
 
 class Reader:
-    """A reflector as far as a term needs one."""
+    """A stand-in for a reflector that counts the lists that it is asked for."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -30,13 +30,16 @@ class Reader:
         self.asked += 1
 
     def ends(self, term: LeaderTerm) -> None:
-        """The list comes to its end."""
+        """Report to the term that the list has been read."""
         self.read = self.asked
         term.read()
 
 
 def made(policy: str, *, elected: bool = True) -> tuple[LeaderTerm, Ledger, Sequence[Reader]]:
-    """The readers are those of pods and of two kinds of jobs."""
+    """Return the LeaderTerm of a replica that does not lead yet, its ledger, and stand-ins for three readers.
+
+    ``elected``: whether replicas elect a leader. The readers are those of pods and of two job kinds.
+    """
     ledger = Ledger(make_policy(policy), Rules(), Clock(), Journal())
     readers: Any = (Reader(), Reader(), Reader())
     term = LeaderTerm(ledger, readers[0], readers[1:], elected=elected)
@@ -54,7 +57,7 @@ def test_who_is_not_elected_leads_at_once(policy: str) -> None:
 
 def test_what_remembers_nothing_begins_when_the_pods_have_been_read() -> None:
     term, ledger, (pods, one, other) = made("kod2")
-    for asked in (1, 2):  # each term anew
+    for asked in (1, 2):  # in each term the pods are listed again
         term.led(True)
         assert not ledger.snapshot.leading
         pods.ends(term)
@@ -67,7 +70,7 @@ def test_what_remembers_nothing_begins_when_the_pods_have_been_read() -> None:
 @pytest.mark.parametrize("policy", ["oasis", "specon", "kod2+specon"])
 def test_what_remembers_begins_when_every_kind_has_been_read_as_well(policy: str) -> None:
     term, ledger, (pods, one, other) = made(policy)
-    for asked in (1, 2):  # each term anew
+    for asked in (1, 2):  # in each term the pods are listed again
         term.led(True)
         assert (pods.asked, one.asked, other.asked) == (asked, asked, asked)
         pods.ends(term)

@@ -1,4 +1,4 @@
-"""The verbs over mutual TLS: who gets in, who does not, and certificates that change while calls are being served."""
+"""The extender verbs over mutual TLS: which clients get in, and certificates that change while calls are served."""
 
 import asyncio
 import errno
@@ -28,7 +28,7 @@ ASK = b"POST /scheduler/v1/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r
 
 
 class Files:
-    """The server's three files, replaced as kubelet does it: another folder behind a link."""
+    """The server's certificate, key and CA, replaced as kubelet does: a link changes to another folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class Files:
         self.mount()
 
     def mount(self, certificate: bytes = b"", key: bytes = b"") -> None:
-        """Write the files anew, with a new certificate unless one is given."""
+        """Replace the files; certificate and key are new ones unless they are given."""
         leaf = self.ca.issue_cert(NAME)
         self.number += 1
         real = self.folder / f"..{self.number}"
@@ -55,7 +55,7 @@ class Files:
         return RotatingContext(data / "tls.crt", data / "tls.key", data / "ca.crt")
 
     def client(self, ca: trustme.CA | None = None, name: str = PEER) -> ssl.SSLContext:
-        """A client with a certificate of that CA (by default the one that is trusted)."""
+        """Return the TLS context of a client whose certificate is of that CA (by default the trusted one)."""
         context = self.anonymous()
         (ca or self.clients).issue_cert("client.invalid", common_name=name).configure_cert(context)
         return context
@@ -81,7 +81,7 @@ class Server:
         return await asyncio.open_connection("127.0.0.1", self.port, ssl=context, server_hostname=name)
 
     async def ask(self, context: ssl.SSLContext | None) -> int:
-        """The status; 0 where the connection ends without one."""
+        """Return the HTTP status of a call, or 0 where the connection ends without an answer."""
         try:
             reader, writer = await self.connect(context)
         except (ssl.SSLError, ConnectionError):
@@ -160,7 +160,9 @@ async def test_a_wrong_name_is_refused_on_every_request_of_a_connection(files: F
 
 
 async def silence(files: Files) -> None:
-    """Many connect and say nothing: few of them stay, who means it is let in, and a stop waits for none of them."""
+    """Connect 60 clients that say nothing: only a few stay connected, a real client is served, and a stop is not
+    delayed.
+    """
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(running(files))
         clients = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(60)]
@@ -229,7 +231,7 @@ def test_a_name_may_be_common_or_alternative() -> None:
 
 
 async def rotate(files: Files) -> None:
-    """Calls on an open connection and on new ones, while certificates and both CAs are replaced: none fails."""
+    """Replace the certificates and both CAs during calls on open and on new connections; all calls succeed."""
     async with running(files) as server:
         before = files.client()
         open_connection = await server.connect(before)

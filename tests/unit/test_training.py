@@ -1,4 +1,6 @@
-"""The annotations kohort.dev/training and kohort.dev/migratable: read whole, or refused by field."""
+"""The annotations kohort.dev/training and kohort.dev/migratable are read as a whole, or refused with the
+field's name.
+"""
 
 import pytest
 
@@ -100,7 +102,7 @@ def test_ps_may_vary_where_the_job_says_so_and_how_many_it_needs() -> None:
         ("", "true", ("PS", "Worker"), "workerGigabits and psGigabits"),
         ("workerGigabits: 1", "true", ("PS", "Worker"), "workerGigabits and psGigabits"),
         (BANDWIDTHS, "yes", ("PS", "Worker"), "true or false"),
-        (BANDWIDTHS, "true", ("Worker",), "a TFJob that has ps"),
+        (BANDWIDTHS, "true", ("Worker",), "a TFJob with ps"),
     ],
 )
 def test_what_is_wrong_with_elastic_ps_is_named(training: str, flag: str, roles: tuple[str, ...], told: str) -> None:
@@ -114,5 +116,6 @@ def test_what_is_wrong_with_elastic_ps_is_named(training: str, flag: str, roles:
 def test_min_available_that_annotations_overrule_is_not_judged() -> None:
     run = {"schedulingPolicy": {"minAvailable": 5}}
     item = tfjob(notes={"kohort.dev/min-workers": "1", "kohort.dev/max-workers": "4"}, run=run)
-    item["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2  # after a resize
+    # the number of workers after a resize, less than minAvailable
+    item["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
     assert seen(item).invalid == ""

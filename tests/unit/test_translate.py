@@ -1,4 +1,4 @@
-"""API objects become facts; whatever is wrong with one of them, it is refused by name and hurts nobody else."""
+"""API objects become facts; a malformed object is refused by its name and does not affect others."""
 
 import copy
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def replica(replicas: Any = 1, cpu: str = "1", scheduler: Any = "kohort", **spec
 
 
 def tfjob(notes: Any = None, status: Any = None, run: Any = None, **replicas: Any) -> Json:
-    """A TFJob of one ps and three workers, as kubectl get -o json shows it."""
+    """Return a TFJob of one ps and three workers, in the form of `kubectl get -o json`."""
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
@@ -48,7 +48,7 @@ def tfjob(notes: Any = None, status: Any = None, run: Any = None, **replicas: An
 
 
 def seen(item: Any, translator: Translator = OURS) -> Job:
-    """The one job that the object becomes."""
+    """Return the job that the translator makes of the object."""
     (event,) = translator.events(TFJOBS, {"type": "ADDED", "object": item})
     assert isinstance(event, JobSeen)
     return event.job
@@ -141,7 +141,10 @@ OUR_MARK: Json = {"f:metadata": {"f:annotations": {f"f:{RELEASED}": {}}}}
 
 
 def marked(*writers: Json) -> Json:
-    """A suspended job with our mark; ``writers``: the fields of each of its managers."""
+    """Return a suspended job with Kohort's mark of a release.
+
+    writers: the managed fields of each field manager.
+    """
     item = tfjob({RELEASED: "true"}, run={"suspend": True})
     item["metadata"]["managedFields"] = [{"manager": str(n), "fieldsV1": own} for n, own in enumerate(writers)]
     return item
@@ -183,7 +186,7 @@ def test_deletion() -> None:
 
 
 def at(path: str, value: Any) -> Json:
-    """The plain job with one field changed."""
+    """Return the plain job with one field, given by its dotted path, changed."""
     item = tfjob()
     *way, last = path.split(".")
     place = item
@@ -225,8 +228,8 @@ WRONG: dict[str, tuple[Json, str, str]] = {
     "min beyond max": (tfjob({MIN: "5", MAX: "4"}), MAX, f"5 or more, which is {MIN}"),
     "max below what the job asks for at least": (tfjob({MAX: "2"}), MAX, "3 or more, which is the minimum that"),
     "max: zero": (tfjob({MIN: "1", MAX: "0"}), MAX, "1 or more"),
-    "a minimum without workers": (tfjob({MIN: "1"}, PS=replica(2)), MIN, "0: the job has no Worker role"),
-    "a maximum without workers": (tfjob({MAX: "3"}, PS=replica(2)), MAX, "0: the job has no Worker role"),
+    "a minimum without workers": (tfjob({MIN: "1"}, PS=replica(2)), MIN, "0, because the job has no Worker role"),
+    "a maximum without workers": (tfjob({MAX: "3"}, PS=replica(2)), MAX, "0, because the job has no Worker role"),
     "a word as maximum without workers": (tfjob({MAX: "x"}, PS=replica(2)), MAX, COUNT),
     "utility: a word": (tfjob({UTILITY: "high"}), UTILITY, "a number above 0"),
     "utility: zero": (tfjob({UTILITY: "0"}), UTILITY, "a number above 0"),
@@ -360,11 +363,11 @@ def test_a_job_that_could_not_be_decoded_is_invalid_and_not_gone() -> None:
     assert seen(item).invalid == "the object cannot be read: invalid utf-8"
 
 
-# -- pods ----------------------------------------------------------------------------------------
+# -- The tests below translate pods. -------------------------------------------------------------
 
 
 def member(name: str = "mnist-worker-2", role: Any = "worker", index: Any = "2", **meta: Any) -> Json:
-    """A pod as the training operator makes it."""
+    """Return a pod as the training operator makes it."""
     owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "mnist", "uid": "j1", "controller": True}
     labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": index}
     return {
@@ -467,7 +470,10 @@ PODS_SEEN: dict[str, tuple[Json, dict[str, Any]]] = {
     "with a finalizer, not being deleted": (changed(finalizers=["example.com/backup"]), {}),
     "gated": (changed(spec={"schedulingGates": [{"name": "kohort.dev/admission"}]}), {"gated": True}),
     "gated by others": (changed(spec={"schedulingGates": [{"name": "x"}, None, "kohort.dev/admission"]}),
-                        {"unchecked": ("schedulingGates",)}),
+                        {"unchecked": ("schedulingGates",), "gates": ("x",)}),
+    "gated by Kohort and by others": (
+        changed(spec={"schedulingGates": [{"name": "z"}, {"name": "kohort.dev/admission"}, {"name": "y"}, 7]}),
+        {"gated": True, "unchecked": ("schedulingGates",), "gates": ("y", "z")}),
     "a toleration that admission has added": (
         changed(spec={"tolerations": [EXISTS | {"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}),
         {"places": Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),))}),
@@ -566,7 +572,7 @@ def test_a_pod_that_could_not_be_decoded_stays_what_it_was() -> None:
     assert PodGone("p1") in pods(item, "DELETED")
 
 
-# -- nodes ---------------------------------------------------------------------------------------
+# -- The tests below translate nodes. ------------------------------------------------------------
 
 
 def node(spec: Any = None, status: Any = None, **meta: Any) -> Json:
@@ -615,7 +621,7 @@ def test_a_node_is_deleted() -> None:
     assert OURS.events(NODES, {"type": "DELETED", "object": {"metadata": {"name": "n1"}}}) == [NodeGone("n1")]
 
 
-# -- whatever comes ------------------------------------------------------------------------------
+# -- The tests below translate malformed objects. ------------------------------------------------
 
 NO_FACT: dict[str, tuple[Resource, Any]] = {
     "a bookmark": (PODS, {"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": "9"}}}),
@@ -657,7 +663,7 @@ Graft = Callable[[Any], Any]
 
 
 def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in an object, to put something else there."""
+    """Return the path of every value in an object, so that a test can replace each."""
     inner: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [way, *(place for key, part in inner for place in places(part, (*way, key)))]
 

@@ -1,4 +1,4 @@
-"""What a pod's conditions, nomination and volumes say becomes fact."""
+"""A pod's conditions, nomination and volumes are translated into facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the translator finds in a pod's spec for kube-scheduler's plugins: each field alone, with it and without it."""
+"""Fields of a pod's spec that kube-scheduler's plugins check: the translator finds each one, alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics API is asked where it is served, and what nodes use is told once, rounded."""
+"""The metrics API is asked where it is served, and the use of nodes is reported once, rounded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTERVAL = 30.0
 
 
 class MetricsApi(FakeApi):
-    """Answers with one page, or with that error."""
+    """A fake metrics API that answers with these items, or with an error if ``status`` is set."""
 
     def __init__(self, items: list[Json], status: int = 0) -> None:
         super().__init__()
@@ -37,7 +37,9 @@ def measured(name: str, **usage: Any) -> Json:
 
 
 async def told_in(api: MetricsApi, seconds: float, nodes: tuple[Node, ...] = (node("n1"), node("n2"))) -> list[Any]:
-    """What was told in that time; the API changes at half of it where it has ``later``."""
+    """Return the reported usage of so many seconds; halfway, the API's answer changes to ``api.later``
+    if that is set.
+    """
     told: list[UsageSeen] = []
     known = {one.name: one for one in nodes}
     task = asyncio.create_task(UsagePoll(api, VirtualClock(), lambda: known, told.append).run(INTERVAL))

@@ -32,7 +32,7 @@ BODY_LIMIT = 200_000
 
 
 class Scheduler(Stage):
-    """kube-scheduler's side of the protocol."""
+    """A kube-scheduler that makes the extender's calls."""
 
     def __init__(self, *nodes: str, places: int = 100, elects: bool = False, **rules: Any) -> None:
         super().__init__(*nodes, places=places, **rules)
@@ -52,7 +52,7 @@ class Scheduler(Stage):
         self.ledger.step(Led(self.lease_is_ours))
 
     async def post(self, verb: str, body: object) -> Any:
-        """The decoded answer, which is 200 whatever was sent."""
+        """Send the body to the verb; return the decoded answer, whose status is always 200."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         answer = await self.http.post(f"/scheduler/v1/{verb}", content=content)
         assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
@@ -70,7 +70,9 @@ class Scheduler(Stage):
         return str(answer["Error"])
 
     async def schedule(self, *pods: Pod) -> list[str]:
-        """Filter each in turn, bind all at the same time, each to the node that it was given."""
+        """Filter each pod in turn, then bind all at once, each to the node that it was given; return the
+        error texts.
+        """
         given = [(await self.filter(one))["NodeNames"] for one in pods]
         assert all(len(names) == 1 for names in given)
         return await asyncio.gather(*(self.bind(one, names[0]) for one, names in zip(pods, given, strict=True)))
@@ -82,7 +84,7 @@ class Scheduler(Stage):
 
 
 def body_of(who: Pod, scheduler: str = "kohort", **status: Any) -> Json:
-    """The pod as kube-scheduler sends it; a member with its owner and labels."""
+    """Return the pod as kube-scheduler sends it; a member has its owner and labels."""
     meta: Json = {"name": who.name, "namespace": who.namespace, "uid": who.uid, "resourceVersion": "1"}
     if who.slot is not None:
         owner = who.name.removesuffix(f"-{who.slot}")
@@ -104,11 +106,13 @@ def kept(*names: str) -> Json:
 
 
 def refused(reason: Reason, *names: str) -> Json:
-    """The first name stands for all: one that is not named is refused as well."""
+    """Return the filter's answer that refuses all nodes; it names only the first, and unnamed nodes are refused as
+    well.
+    """
     return kept() | {"FailedAndUnresolvableNodes": dict.fromkeys((names or ("n1", "n2"))[:1], reason.text)}
 
 
-# -- filter --------------------------------------------------------------------------------------
+# -- The tests below are about the verb filter. --------------------------------------------------
 
 
 @virtual
@@ -142,7 +146,7 @@ async def test_a_replica_that_does_not_lead_refuses_after_its_look() -> None:
 
 @virtual
 async def test_who_does_not_lead_behind_one_address_lets_the_connection_go() -> None:
-    """A Service keeps an open connection on the replica that it was made to, whoever is ready since."""
+    """Behind a Service an open connection stays on its replica, even when another replica leads."""
     for elects in (False, True):
         stage = Scheduler(elects=elects)
         pods = stage.submit(A)
@@ -178,7 +182,7 @@ async def test_3_a_pod_deleted_after_its_filter_is_not_brought_back_by_the_next_
 
 @virtual
 async def test_3_a_pod_is_not_brought_back_by_a_call_before_the_step_that_takes_it_out() -> None:
-    """Found by the simulation: seed 116540, of which a watch told of creation and deletion in one batch."""
+    """In simulation seed 116540 the watch reported a pod's creation and deletion in one batch."""
     stage = Scheduler()
     pods = stage.submit(A)
     stage.ledger.queue(PodGone(pods[0].uid))
@@ -192,7 +196,7 @@ async def test_3_a_pod_deleted_before_our_start_is_not_brought_back_by_a_late_ca
     stage = Scheduler()
     pods = stage.submit(A)
     stage.ledger.step(PodGone(pods[0].uid))
-    stage.ledger._gone.clear()  # as a process knows it that starts now
+    stage.ledger._gone.clear()  # a process that has just started does not know which pods are gone
     stage.ledger.listed(frozenset(pod.uid for pod in pods[1:]), 7)
     assert await stage.filter(pods[0]) == refused(Reason.POD_GONE)
     assert pods[0].uid not in stage.ledger.snapshot.pods
@@ -418,7 +422,7 @@ async def test_a_body_takes_no_room_by_saying_that_its_pod_is_on_a_node() -> Non
 
 @virtual
 async def test_a_body_does_not_take_the_place_of_a_known_job() -> None:
-    """A pod without an owner is a job under its own uid, which a body could choose."""
+    """A pod without an owner becomes a job under the pod's uid, which the sender of the body chooses."""
     stage = Scheduler()
     stage.submit(job("a", uid="team/own").ps(1).workers(2))
     (known,) = stage.ledger.snapshot.jobs.values()
@@ -438,7 +442,7 @@ async def test_facts_that_may_complete_the_gang_are_applied_before_the_answer() 
 
 @virtual
 async def test_other_facts_do_not_hold_the_answer_up() -> None:
-    """A thousand refused pods are asked about one by one, and each refusal is news of its own."""
+    """A thousand refused pods are filtered one by one, and each refusal arrives as an event."""
     stage = Scheduler()
     mine, other = (job(name).ps(1).workers(2, cpu=50).done() for name in ("mine", "other"))
     pods = members(mine)
@@ -471,7 +475,7 @@ async def test_before_every_list_is_in_nothing_is_answered_but_that() -> None:
     assert await stage.filter(pods[0]) == refused(Reason.NOT_SYNCED)
 
 
-# -- whole nodes, nulls, and who did not opt in ----------------------------------------------------
+# -- The tests below are about whole node objects, nulls, and pods that did not opt in. ------------
 
 
 @virtual
@@ -550,7 +554,7 @@ async def test_29_their_binds_are_answered_truly(outcome: Any, shown: str, want:
     assert await stage.bind(other, "n1") == want
 
 
-# -- bind ----------------------------------------------------------------------------------------
+# -- The tests below are about the verb bind. ----------------------------------------------------
 
 
 @virtual
@@ -568,8 +572,8 @@ WRONG_BINDS: dict[str, tuple[dict[str, str], str]] = {
     "another name": ({"PodName": "b-ps-0"}, Reason.POD_GONE.text),
     "another namespace": ({"PodNamespace": "team-b"}, Reason.POD_GONE.text),
     "another node": ({"Node": "n9"}, Reason.PLAN_CHANGED.text),
-    "no node": ({"Node": ""}, "kohort: malformed request: Node: missing"),
-    "no uid": ({"PodUID": ""}, "kohort: malformed request: PodUID: missing"),
+    "no node": ({"Node": ""}, "kohort: kube-scheduler's call is malformed: Node: missing"),
+    "no uid": ({"PodUID": ""}, "kohort: kube-scheduler's call is malformed: PodUID: missing"),
 }
 
 
@@ -622,11 +626,11 @@ async def test_7_a_scheduler_that_hangs_up_is_noticed() -> None:
     await asyncio.sleep(1)
     assert stage.barrier.held == 1
     await calling
-    await asyncio.sleep(0.1)  # a moment for others that hang up at the same time
+    await asyncio.sleep(0.1)  # time for the other bind calls, if they hang up as well
     assert (stage.barrier.held, dict(stage.gang(A).held)) == (0, {})
 
 
-# -- prioritize, ranked ------------------------------------------------------------------------------
+# -- The tests below are about the verb prioritize, and the setting `answer: ranked`. ----------------
 
 
 @virtual
@@ -673,7 +677,7 @@ async def test_ranked_does_not_follow_where_there_is_no_room() -> None:
     assert await stage.bind(pods[0], other) == Reason.PLAN_CHANGED.text
 
 
-# -- preempt -----------------------------------------------------------------------------------------
+# -- The tests below are about the verb preempt. -----------------------------------------------------
 
 
 def victims(**by_node: Sequence[str]) -> Json:
@@ -730,7 +734,7 @@ async def test_30_whole_victims_are_answered_by_uid() -> None:
     assert await spared(Scheduler(), body) == {"n1": ["uid-x"]}
 
 
-# -- what is malformed, and our own faults -----------------------------------------------------------
+# -- The tests below are about malformed calls, and errors in the extender's own code. ---------------
 
 GOOD = args(body_of(pod("p")))
 MALFORMED: dict[str, bytes] = {
@@ -763,7 +767,7 @@ MALFORMED: dict[str, bytes] = {
 }
 
 
-# Unknown keys are no fault, so these are malformed only where the verb has such a field.
+# Unknown keys are ignored, so these bodies are malformed only for the verbs that have such a field.
 ONLY = {"names": ("filter", "prioritize"), "victims": ("preempt",)}
 BAD = {f"{verb}: {name}": (verb, body) for name, body in MALFORMED.items() for verb in ONLY.get(name.split()[0], VERBS)}
 
@@ -776,7 +780,7 @@ async def test_28_malformed_bodies_are_answered_with_a_reason_and_disturb_nothin
     before = stage.ledger.snapshot
     answer = await stage.post(verb, body)
     if isinstance(answer, dict) and "Error" in answer:
-        assert answer["Error"].startswith("kohort: malformed request: ")
+        assert answer["Error"].startswith("kohort: kube-scheduler's call is malformed: ")
         assert len(answer["Error"]) < 400
     else:
         assert answer in ([], {"NodeNameToMetaVictims": {}})
@@ -789,7 +793,7 @@ async def test_28_malformed_bodies_are_answered_with_a_reason_and_disturb_nothin
 async def test_28_what_is_malformed_deep_inside_the_pod_is_refused_too(beyond: Json) -> None:
     text = json.dumps(args(body_of(pod("p")) | beyond)).replace('"DEEP"', "[" * 90 + "]" * 90)
     answer = await Scheduler().post("filter", text.encode())
-    assert answer["Error"].startswith("kohort: malformed request: ")
+    assert answer["Error"].startswith("kohort: kube-scheduler's call is malformed: ")
 
 
 HUGE = b'{"Pod": "' + b"x" * BODY_LIMIT + b'"}'
@@ -815,7 +819,7 @@ FAULTS: dict[str, tuple[str, Any, Any]] = {
 
 
 class Broken:
-    """A snapshot, or an API, of which every look fails."""
+    """A snapshot or an API that raises an error at each access."""
 
     def __getattr__(self, name: str) -> Any:
         raise ZeroDivisionError("a bug")

@@ -11,7 +11,8 @@ import pytest
 from tests.simulation.kept import read
 
 ROOT = Path(__file__).parents[2]
-SCENARIO = "one-worker-too-few"  # without its faults, a job starts, and another is shrunk for the next
+# in this scenario, without its faults, a job starts and another one is shrunk for the next job
+SCENARIO = "one-worker-too-few"
 STEP = re.compile(r"^\d+\. `([\w/]+\.py)`, `([\w.]+)`: ", re.MULTILINE)
 MOST_FILES = 10
 Call = tuple[str, str]  # a file and the qualified name of a function

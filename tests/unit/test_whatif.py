@@ -87,7 +87,7 @@ async def test_nodes_that_come_and_go() -> None:
     gone = await ask(service, job=TFJOB, remove_nodes=["n1"], cordon=["n2"])
     assert {job["name"]: job["after"]["waits"]["reason"] for job in gone["jobs"]} == {
         "a": "NodesClosed",
-        "big": "GangExceedsCluster",  # pushed back
+        "big": "GangExceedsCluster",  # listed because its place in the queue is further back
         "new": "NodesClosed",
     }
 
@@ -99,7 +99,7 @@ async def test_a_replica_that_follows_answers_as_if_it_led() -> None:
 
 
 async def test_nothing_is_said_before_the_ledger_knows_the_cluster() -> None:
-    """Else a node that is there would be told as unknown."""
+    """Before the first list a node that exists would be reported as unknown."""
     answer = await Service(*CLUSTER).client.post("/v1/what-if", json={"cordon": ["n1"]})
     assert answer.status_code == 503
     assert "ask again in a moment" in answer.json()["detail"]
@@ -141,7 +141,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "a number for a name of a job": (
         {"job": changed("metadata", {"name": 7, "generateName": "a-"})},
         "job.metadata.name",
-        "or generateName",
+        "or metadata.generateName",
     ),
     "a number for a namespace": (
         {"job": changed("metadata.namespace", 7)},
@@ -165,7 +165,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "job.metadata.name",
         "at most 253 lower-case",
     ),
-    "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "the name of the job"),
+    "no name": ({"job": changed("metadata", {})}, "job.metadata.name", "a name, or metadata.generateName"),
     "another scheduler": (
         {"job": changed("spec.tfReplicaSpecs.Worker.template", {"spec": {}})},
         "job.spec.tfReplicaSpecs.*.template.spec.schedulerName",
@@ -202,7 +202,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "the name of a job that is there": (
         {"job": changed("metadata.name", "a")},
         "job.metadata.name",
-        "does not exist yet",
+        "that no job has yet",
     ),
     "an unknown node": ({"cordon": ["n9"]}, "cordon", "one of n1, n2"),
     "an unknown shape": ({"add_nodes": [{"like": "n9"}]}, "add_nodes.0.like", "one of n1, n2"),

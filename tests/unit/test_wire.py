@@ -1,4 +1,6 @@
-"""The extender protocol: what kube-scheduler sends is read, what is malformed is refused by name, answers are Go's."""
+"""The extender protocol: kube-scheduler's bodies are read, malformed ones are refused by field, answers
+look like Go's.
+"""
 
 import json
 import random
@@ -19,7 +21,7 @@ HEAD = wire.PodHead("ns", "a-worker-0", "u1", "7", "kohort", False)
 
 
 def go(**fields: Any) -> bytes:
-    """Write as Go's encoding/json does: no blanks."""
+    """Return JSON as Go's encoding/json writes it, without blanks."""
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -132,7 +134,8 @@ def test_what_filter_skips_is_refused_when_the_pod_is_read(body: bytes) -> None:
 
 
 def test_depth_is_bounded_at_64() -> None:
-    nested = wire.decode_filter(PLAIN.replace(b"1.5", b"[" * 61 + b"]" * 61))  # pod, spec, futureField, 61 more
+    # the depth counts pod, spec and futureField, and 61 lists
+    nested = wire.decode_filter(PLAIN.replace(b"1.5", b"[" * 61 + b"]" * 61))
     assert nested.pod_dict()["spec"]["schedulerName"] == "kohort"
     with pytest.raises(RequestError, match="deep"):
         wire.decode_filter(PLAIN.replace(b"1.5", b"[" * 62 + b"]" * 62)).pod_dict()

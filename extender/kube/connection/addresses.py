@@ -129,8 +129,9 @@ def proxy_url(cluster: str, text: str) -> str:
 
 
 def check_proxy(text: str) -> str:
-    """Return ``text``, the proxy that the environment names (empty for none). Raises ClusterError where its scheme is
-    not supported.
+    """Return ``text``, the URL of the proxy that the environment names (empty for none).
+
+    Raises ClusterError where the URL's scheme is not supported.
     """
     if text and urlsplit(text).scheme not in PORTS:
         allowed = ", ".join(f"{scheme}://HOST:PORT" for scheme in PORTS)

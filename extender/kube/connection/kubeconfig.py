@@ -26,7 +26,7 @@ class _Form(msgspec.Struct, rename="kebab", kw_only=True): ...
 
 
 class PluginVariable(_Form):
-    """An environment variable that is set for a plugin."""
+    """An environment variable that is set for an exec plugin, the program that prints credentials."""
 
     name: str = ""
     value: str = ""
@@ -202,7 +202,7 @@ def _fault(path: str, why: str, by_option: bool) -> Exception:
     return OptionError(text) if by_option else unusable(text)
 
 
-# -- the form of a file --------------------------------------------------------------------------
+# -- The code below parses the content of a kubeconfig file. -----------------------------------------
 
 _Entry = TypeVar("_Entry", _NamedCluster, _NamedUser, _NamedContext)
 

@@ -76,7 +76,7 @@ def check_options(given: KubectlOptions, environ: Mapping[str, str] = os.environ
         _context(load(given.kubeconfig, environ), given)
 
 
-# -- the context, cluster and user in force --------------------------------------------------------
+# -- The functions below choose the context, the cluster and the user. -------------------------------
 
 
 def _context(config: Kubeconfig, given: KubectlOptions) -> Context:
@@ -142,7 +142,7 @@ def _no_cluster(config: Kubeconfig, context: Context) -> str:
     return f"{looked}: the context names the cluster {context.cluster!r}, which has no server"
 
 
-# -- within a pod --------------------------------------------------------------------------------
+# -- The functions below use the pod's service account. ----------------------------------------------
 
 
 def _is_in_pod(environ: Mapping[str, str], account: Path) -> bool:

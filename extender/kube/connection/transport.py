@@ -105,7 +105,7 @@ class Transport:
         )
         return opened
 
-    # -- parts of every request ------------------------------------------------------------------------
+    # -- The methods below make the parts that every request has. ------------------------------------
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -146,7 +146,7 @@ class Transport:
             return f"Basic {base64.b64encode(f'{ours.username}:{ours.password}'.encode()).decode()}"
         return ""
 
-    # -- credentials that are renewed ------------------------------------------------------------------
+    # -- The methods below renew credentials. --------------------------------------------------------
 
     def _is_due(self) -> bool:
         expires = self._credential.expires

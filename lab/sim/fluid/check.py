@@ -58,17 +58,18 @@ def _decisions(step: SimulatedStep) -> Iterator[str]:
             case Admit(job_uid=uid, workers=workers, nodes=nodes, whole=whole, ps=ps) if uid in step.snapshot.jobs:
                 job = step.snapshot.jobs[uid]
                 if not job.min_workers <= workers <= job.max_workers:
-                    yield f"{job.key}: admitted with {workers} workers, not {job.min_workers}..{job.max_workers}"
+                    yield f"{job.key}: admitted with {workers} workers; allowed: {job.min_workers} to {job.max_workers}"
                 if whole and (lost := set(job.slots(workers, ps)) ^ set(nodes)):
-                    yield f"{job.key}: admitted with a plan that lacks or adds {_words(lost)}"
+                    yield f"{job.key}: admitted with a plan that does not match its members at {_words(lost)}"
             case Resize(job_uid=uid, workers=workers) if uid in step.snapshot.jobs:
                 job = step.snapshot.jobs[uid]
                 if workers and not job.min_workers <= workers <= job.max_workers:
-                    yield f"{job.key}: resized to {workers} workers, not {job.min_workers}..{job.max_workers}"
+                    yield f"{job.key}: resized to {workers} workers; allowed: {job.min_workers} to {job.max_workers}"
             case Migrate(job_uid=uid, nodes=nodes) if uid in step.snapshot.jobs:
                 gang = step.snapshot.gang(uid)
                 if lost := set(step.snapshot.jobs[uid].slots(gang.workers, gang.ps)) ^ set(nodes):
-                    yield f"{step.snapshot.jobs[uid].key}: migrated with a plan that lacks or adds {_words(lost)}"
+                    key = step.snapshot.jobs[uid].key
+                    yield f"{key}: migrated with a plan that does not match its members at {_words(lost)}"
             case _:
                 pass
 
@@ -86,7 +87,7 @@ def _rooms(snapshot: Snapshot) -> Iterator[str]:
         if node is None:
             yield f"a pod is bound to {name}, which does not exist"
         elif not amounts.fits(node.allocatable):
-            yield f"node {name} holds {amounts} of {node.allocatable}"
+            yield f"the pods on node {name} request {amounts}, and it has {node.allocatable}"
 
 
 def _gangs(snapshot: Snapshot) -> Iterator[str]:
@@ -100,23 +101,23 @@ def _gangs(snapshot: Snapshot) -> Iterator[str]:
         if gang.state is State.RUNNING and gang.whole:
             yield from _lacks(job, gang, bound, workers)
         if workers > job.max_workers:
-            yield f"{job.key}: {workers} workers are bound, more than {job.max_workers}"
+            yield f"{job.key}: {workers} workers are bound; allowed: at most {job.max_workers}"
         if bound and gang.state in (State.WAITING, State.COMPLETED):
-            yield f"{job.key}: {gang.state.value}, but holds {_words(bound)}"
+            yield f"{job.key}: it is {gang.state.value}, but {_words(bound)} hold room"
 
 
 def _lacks(job: Job, gang: Gang, bound: set[Slot], workers: int) -> Iterator[str]:
     if lost := set(job.slots(0, gang.ps)) - bound:
-        yield f"{job.key}: runs without {_words(lost)}"
+        yield f"{job.key}: it runs, but {_words(lost)} are not bound"
     if workers < job.min_workers:
-        yield f"{job.key}: runs with {workers} workers, its minimum is {job.min_workers}"
+        yield f"{job.key}: it runs with {workers} workers; its minimum is {job.min_workers}"
 
 
 def _verdicts(snapshot: Snapshot) -> Iterator[str]:
     """Yield a sentence for each waiting job for which the policy has given no verdict."""
     for job in snapshot.waiting():
         if snapshot.gang(job.uid).state is not State.RELEASING and job.uid not in snapshot.verdicts:
-            yield f"{job.key}: waits without a verdict"
+            yield f"{job.key}: it waits, and the policy gives no reason"
 
 
 def _words(slots: set[Slot]) -> str:

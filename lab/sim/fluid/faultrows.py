@@ -36,7 +36,7 @@ def _row(line: TraceRow, named: _Named) -> tuple[float, Fault]:
     needed, make = line.choice(WHAT, KINDS)
     for name in COLUMNS[2:]:
         if name not in needed and line.has(name):
-            allowed = f"nothing: {line.text(WHAT)} is of {' and '.join(needed)}"
+            allowed = f"no value, because a fault {line.text(WHAT)} has only {' and '.join(needed)}"
             raise FieldError(line.where, name, line.values[name], allowed)
     return seconds, make(line, named)
 
@@ -56,7 +56,9 @@ def _slot(line: TraceRow, named: _Named) -> Slot:
     count = max(role.replicas, job.max_workers) if role.name == WORKER else role.replicas
     index = line.count(INDEX)
     if index >= count:
-        raise FieldError(line.where, INDEX, line.values[INDEX], f"0 to {count - 1}, of a {role.name} of {job.name}")
+        raise FieldError(
+            line.where, INDEX, line.values[INDEX], f"0 to {count - 1}, the index of a {role.name} of {job.name}"
+        )
     return Slot(role.name, index)
 
 
@@ -69,7 +71,7 @@ def _known(line: TraceRow, column: str, names: Collection[str]) -> str:
     return name
 
 
-# For each fault: the columns that it needs, and the function that reads it.
+# KINDS has, for each fault by name, the columns that a row needs, and the function that makes the fault from the row.
 KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[TraceRow, _Named], Fault]]] = {
     NodeLost.__name__: ((NODE,), lambda line, named: NodeLost(_node(line, named))),
     NodeBack.__name__: ((NODE,), lambda line, named: NodeBack(_node(line, named))),

@@ -133,7 +133,7 @@ class FluidMeter:
             _add(self._now["room"], new.allocatable.amounts, 1)
         self._free.node(old, new)
 
-    # -- results -----------------------------------------------------------------------------------
+    # -- The methods below compute the results. ----------------------------------------------------
 
     def end(self, uid: str, work: JobWork, now: float, **how: bool) -> None:
         """Record the outcome of a job. ``how`` is finished, terminated or rejected; it is empty if the run ended before

@@ -135,7 +135,7 @@ class FluidRun:
         self._meter.run_to(end)
         return self._meter.result(self._policy.name, end)
 
-    # -- events ------------------------------------------------------------------------------------
+    # -- The methods below handle the events of the simulation. ------------------------------------
 
     def _arrive(self, spec: JobSpec) -> None:
         uid = self._uids[spec.name]
@@ -167,7 +167,7 @@ class FluidRun:
         self._post(self._cluster.apply_fault(fault, self._uids))
         self._open |= self._cluster.moved
 
-    # -- the clock ---------------------------------------------------------------------------------
+    # -- The methods below handle what time alone causes. ------------------------------------------
 
     def _tick(self) -> None:
         """Post a tick if no step was made for ``tick_seconds``; each step restarts the timer, as in the live service.
@@ -211,7 +211,7 @@ class FluidRun:
             self._inbox.append(Tick())
             self._open.add(uid)
 
-    # -- steps -------------------------------------------------------------------------------------
+    # -- The methods below make steps and follow their effects. ------------------------------------
 
     def _post(self, events: Iterable[Event]) -> None:
         found = list(events)
@@ -229,7 +229,8 @@ class FluidRun:
                 break
             self._step()
         else:
-            raise RestlessError(f"{self._policy.name}: {ROUNDS} steps at {self._now - START:g} s; {self._inbox[-1]}")
+            made = f"{ROUNDS} steps at {self._now - START:g} s, and {self._inbox[-1]} still to come"
+            raise RestlessError(f"the policy {self._policy.name} comes to no end: {made}")
         for uid in sorted(self._cluster.moved & self._cluster.jobs.keys()):
             members = self._cluster.jobs[uid]
             self._flow.lay_out(uid, members.running(self._cluster.nodes), members.bound, self._now)
@@ -310,6 +311,6 @@ def _uids(trace: Trace) -> dict[str, str]:
         if spec.name in uids:
             raise ValueError(f"jobs: the name {spec.name!r} occurs twice, but must be unique")
         if spec.role(WORKER) is None:
-            raise ValueError(f"jobs: {spec.name} has no role {WORKER!r}")
+            raise ValueError(f"jobs: {spec.name} has no role {WORKER!r}; give it one")
         uids[spec.name] = f"job-{number:06d}"
     return uids

@@ -69,7 +69,7 @@ class Members:
         servers = tuple(node for slot, node in bound.items() if slot.role == PS)
         return RunningGang(self.spec, computing, servers) if computing else None
 
-    # -- carrying out a plan ----------------------------------------------------------------------
+    # -- The methods below carry out a plan. ------------------------------------------------------
 
     def scale(self, gang: Gang) -> Iterator[Event]:
         """Set the replica count to the gang's target; for a waiting gang, raise it to the job's minimum at least."""

@@ -91,7 +91,7 @@ def step_times(table: Table) -> StepTimes:
     for placement, batch, seconds in read(table, _row):
         found[placement][batch].append(seconds)
     if (1,) not in found:
-        raise TraceError(["placement: '1' is in no row; allowed: a table that has one worker alone"])
+        raise TraceError(["placement: no row has the value '1'; allowed: a table that has a row for one worker alone"])
     return StepTimes({p: {b: fmean(times) for b, times in batches.items()} for p, batches in found.items()})
 
 

@@ -46,7 +46,7 @@ class SimulatedWorld:
         self.apps = Apps(self._core)
         self.batch = IndexedJobController(self._core)
 
-    # -- time ----------------------------------------------------------------------------------
+    # -- The methods below read the time and let it pass. --------------------------------------
 
     @property
     def now(self) -> float:
@@ -64,7 +64,7 @@ class SimulatedWorld:
             do()
         self._core.now = max(self._core.now, now)
 
-    # -- reading -------------------------------------------------------------------------------
+    # -- The methods below read the world. -----------------------------------------------------
 
     @property
     def store(self) -> WorldStore:
@@ -102,12 +102,12 @@ class SimulatedWorld:
             if pod.holds_room:
                 held.setdefault(pod.node, []).append(pod)
         return [
-            f"node {name}: {used} of {node.allocatable}"
+            f"node {name}: its pods take {used}, and it has {node.allocatable}"
             for name, node in sorted(self.store.nodes.items())
             if not (used := total(pod.requests for pod in held.get(name, []))).fits(node.allocatable)
         ]
 
-    # -- nodes ---------------------------------------------------------------------------------
+    # -- The methods below change nodes. -------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
         """Create or replace the node; a node without a UID gets one."""
@@ -137,7 +137,7 @@ class SimulatedWorld:
         self._core.remove_node(name)
         return None
 
-    # -- jobs ----------------------------------------------------------------------------------
+    # -- The methods below change jobs. --------------------------------------------------------
 
     def submit(self, spec: JobSpec) -> WorldRefusal | None:
         """Create the job; its controller then creates its pods."""
@@ -225,7 +225,7 @@ class SimulatedWorld:
             return not_found("tfjobs.kubeflow.org", name)
         return precondition(found, "tfjobs.kubeflow.org", name, uid, version) or found
 
-    # -- pods ----------------------------------------------------------------------------------
+    # -- The methods below change pods. --------------------------------------------------------
 
     def create_pod(self, pod: PodObject) -> WorldRefusal | None:
         """Create a pod without a job; the server sets UID and creation time."""

@@ -65,8 +65,8 @@ class Program:
         return self._sum(math.ceil(most * runs.sum()), r=runs)
 
     def solve(self, rules: Sequence[LinearConstraint], *, nodes: int, gap: float) -> list[int] | None:
-        """Return the number of workers of each job with which most of the cluster is used, or None if no solution was
-        found.
+        """Return the number of workers of each job with which the utilisation of the cluster is highest, or None if no
+        solution was found.
 
         ``nodes`` limits the search tree. There is no time limit, because it would make a run depend on the machine.
         """
@@ -81,15 +81,16 @@ class Program:
         return None if found.x is None else [round(float(count)) for count in found.x[: len(one)]]
 
     def _sum(self, most: float, **parts: Column) -> LinearConstraint:
-        """Return the constraint that a weighted sum over all jobs is at most ``most``; ``parts`` has the weights by
-        variable.
+        """Return a single constraint: the weighted sum of the variables of all jobs is at most ``most``.
+
+        ``parts``: for each variable (n, x, l or r) in the sum, an array with its factor for each job.
         """
         return LinearConstraint(np.concatenate([parts.get(v, self._none) for v in VARIABLES])[None], -math.inf, most)
 
     def _each(self, low: Column | float, high: Column | float, **parts: Column) -> LinearConstraint:
         """Return a constraint for each job: a weighted sum of its variables lies between ``low`` and ``high``.
 
-        ``parts`` has the weights by variable.
+        ``parts``: for each variable (n, x, l or r) in the sum, an array with its factor for each job.
         """
         blocks = [diags_array(parts[v]) if v in parts else csr_array((len(self._one),) * 2) for v in VARIABLES]
         return LinearConstraint(hstack(blocks, format="csr"), low, high)

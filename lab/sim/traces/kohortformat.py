@@ -43,7 +43,7 @@ def rows(jobs: Iterable[JobSpec]) -> list[dict[str, object]]:
 def _row(job: JobSpec) -> dict[str, object]:
     worker, server = job.role(WORKER), job.role(PS)
     if worker is None:
-        raise TraceError([f"{job.name}: has no worker role"])
+        raise TraceError([f"{job.name}: has no worker role; add a row for it"])
     return {
         "name": job.name,
         "arrival_seconds": job.arrival,
@@ -138,7 +138,7 @@ def _job(line: TraceRow, models: Collection[str] | None) -> JobSpec:
         raise FieldError(line.where, PS_SELECTOR, line.values[PS_SELECTOR], "nothing, as the job has no ps")
     server = Role(PS, servers, _requests(line, "ps", 0), _constraints(line, PS_SELECTOR)) if servers else None
     roles = (server, worker) if server else (worker,)
-    blank = JobSpec("", (), 0, 0, 0.0)  # A job with the default values of all fields that a row may leave out.
+    blank = JobSpec("", (), 0, 0, 0.0)  # ``blank`` has the default values of the fields that a row may leave out.
     return JobSpec(
         name=line.text("name"),
         roles=roles,

@@ -151,7 +151,7 @@ def read(table: Table, one: Callable[[TraceRow], T]) -> list[T]:
     Raises TraceError with the first fault of each faulty row, and with each fault of the columns once.
     """
     found, faults = [], []
-    # for each fault of the columns: location and details of each row that has it
+    # ``columns`` has, for each fault of the columns, the location and the details of each row that has the fault
     columns = defaultdict[str, list[tuple[str, str]]](list)
     for position, (where, values) in enumerate(table, 1):
         try:

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from policy.systems.oasis.prices import Array
 
 Counts = NDArray[np.int64]
-# Members that request nothing have room on every node. Their number counts as this one, because infinities cannot be
+# MANY is the number of members that fit on a node if they request nothing. It is finite, because infinities cannot be
 # added up and compared.
 MANY = 1e6
-LARGEST_TABLE = 6000  # A job of more worker-slots than this is planned in blocks of several worker-slots.
+LARGEST_TABLE = 6000  # A job of more than LARGEST_TABLE worker-slots is planned in blocks of several.
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +198,11 @@ def _holding(table: Array, cost: Array, *, fresh: bool) -> tuple[Array, Array]:
 
 
 def most_work(costs: Array, work: int, *, gaps: bool = True) -> int:
-    """Return how many worker-slots of the work fit into the time slots.
+    """Return how many of the job's worker-slots (one worker for one time slot) fit into the time slots.
 
-    gaps: the job may pause; without it only the longest unbroken run of time slots with room counts.
+    costs: the cost of y workers as an array [time slot, y]; infinite where there is no room for y workers. work: the
+    job's worker-slots, which the result does not exceed. gaps: the job may pause; if it may not, only the unbroken run
+    of time slots into which most worker-slots fit counts.
     """
     tops: list[int] = _tops(costs).tolist()
     if not gaps:
@@ -219,7 +221,7 @@ def _trace(choices: list[Counts], lows: Counts, last: int, need: int, begin: int
     workers: dict[int, int] = {}
     for slot in range(last, -1, -1):
         if not need and slot < begin:
-            break  # The next time slot is the one in which a job that cannot pause has started.
+            break  # A job that cannot pause starts in the time slot after ``slot``, so no earlier one has workers.
         count = int(choices[slot][need - lows[slot]])
         if count:
             workers[slot] = count

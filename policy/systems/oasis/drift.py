@@ -25,7 +25,8 @@ def drift_of(snapshot: Snapshot, uid: str, slot_seconds: float, tolerance: float
     if plan is None or uid not in snapshot.jobs or told is None or told.at < begin - slot_seconds:
         return None
     shift = plan.at(slot)
-    # These worker-slots lie between the beginning of the time slot and the report; negative if the report is older.
+    # ``passed`` is the number of worker-slots in the plan between the beginning of the time slot and the report; it is
+    # negative if the report is from the time slot before.
     passed = (told.at - begin) / slot_seconds * (shift.units if shift else 0)
     whole = work_of(snapshot.jobs[uid], slot_seconds).work
     needed = max(0.0, whole * (1.0 - (told.done or 0.0)) + min(0.0, passed))

@@ -87,7 +87,7 @@ class Slotwork:
         seconds = later.slot * self.slot_seconds - self.now
         return Verdict(Reason.PAUSED, f"it goes on in time slot {later.slot}, {seconds:.0f} s from now")
 
-    # -- jobs that have members ------------------------------------------------------------------
+    # -- The methods below direct jobs that have members. ----------------------------------------
 
     def _direct(self, job: Job, gang: Gang, shift: Shift | None) -> None:
         if shift is None:
@@ -191,7 +191,7 @@ class Slotwork:
             if name not in refused and node.labels.get(POOL, pool) == pool and accepts(node, constraints)
         ]
 
-    # -- jobs that have no members ---------------------------------------------------------------
+    # -- The methods below start jobs that have no members. --------------------------------------
 
     def _equip(self, job: Job, gang: Gang, shift: Shift | None) -> int | None:
         """Order the number of ps that the job object must have before the job starts with this shift; return the
@@ -248,7 +248,7 @@ class Slotwork:
         self._room = trial
         return nodes
 
-    # -- slots and room --------------------------------------------------------------------------
+    # -- The methods below choose nodes for a job's slots and take their room. -------------------
 
     def _slots(self, job: Job, shift: Shift) -> list[Slot]:
         """Return the gang's slots in that shift, without slots whose pod has succeeded: they need no room any more."""

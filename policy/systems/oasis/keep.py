@@ -23,10 +23,10 @@ from policy.systems.oasis.workload import Part, Work
 
 MOST_SLOT = 10**10
 MOST_COUNT = 10**6
-LONGEST_SLOT = 10.0**8  # A time slot of more seconds than this is not read back.
+LONGEST_SLOT = 10.0**8  # A time slot of more than LONGEST_SLOT seconds is not read back.
 LONGEST_TEXT = 1000
-# A larger number of refusals of one job is not read back. No job can have more, because the wait before a refused job
-# is offered again doubles each time.
+# A number of refusals of one job above MOST_OFFERS is not read back. No job can have more, because the wait before a
+# refused job is offered again doubles each time.
 MOST_OFFERS = 60
 
 Json = dict[str, Any]
@@ -88,7 +88,7 @@ class _Entry:
         self.righted = self.slot if truth(part.get("righted", False)) else None
         written = number(part.get("slot_seconds", slot_seconds))
         if not 0.0 < written <= LONGEST_SLOT:
-            raise SpoiltError(f"a slot of {written:g} s")
+            raise SpoiltError(f"slot_seconds: {written:g} is not allowed; allowed: above 0, at most {LONGEST_SLOT:g}")
         if written != slot_seconds:
             self._count_in_others(written / slot_seconds)
 
@@ -121,7 +121,7 @@ def _write_entry(book: Book, uid: str) -> Json:
     return entry
 
 
-# -- plans: consecutive time slots of one layout are written once, nodes are numbered ------------
+# -- Plans are written below: equal consecutive time slots only once, and nodes as numbers. ------
 
 
 def _write_plan(plan: Plan) -> list[Any]:
@@ -139,7 +139,7 @@ def _read_plan(job: Job, written: list[Any]) -> Plan:
     nodes = [word(name) for name in rows(names)]
     shifts = tuple(_shifts(rows(runs), nodes))
     if any(shift.slot >= later.slot for shift, later in pairwise(shifts)):
-        raise SpoiltError("slots out of order")
+        raise SpoiltError("the time slots of a kept plan are not in ascending order")
     return Plan(_read_work(job, rows(work, 8)), shifts, number(payoff))
 
 
@@ -159,7 +159,7 @@ def _places(layout: Layout | list[Any], nodes: list[str]) -> Iterator[tuple[str,
         yield word(role), nodes[whole(node, len(nodes) - 1)], whole(count, MOST_COUNT)
 
 
-# -- a job's work and what the prices keep of it -------------------------------------------------
+# -- The functions below write and read a job's work and its share in the prices. ----------------
 
 
 def _write_work(work: Work) -> list[Any]:

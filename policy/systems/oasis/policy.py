@@ -291,7 +291,7 @@ class OasisCycle:
         # Not in the paper: a job that cannot be worth anything is refused at once, and sets no bounds of the prices.
         if hopeless(work, self.window.first, self.policy.hopeless):
             best = work.worth(max(work.arrival, self.window.first) + work.shortest)
-            self._reject(job, f"worth {best:.4g} at best, of {work.utility.value:.4g}")
+            self._reject(job, f"even if it runs at once, its utility is only {best:.4g} of {work.utility.value:.4g}")
             return
         self.seen = {**self.seen, job.uid: seen_of(work, self.window)}
         planner = self.plans.planner
@@ -323,12 +323,12 @@ class OasisCycle:
     def _why(self, quote: Quote) -> str:
         """Return in words why the job was refused: its payoff, worth and price, and the cheapest time slot."""
         if quote.best is None:
-            return f"it does not fit into the {self.window.slots} time slots that are planned"
+            return f"it does not fit into the {self.window.slots} time slots that the policy plans ahead"
         best = quote.best
-        text = f"payoff {best.payoff:.4g}: worth {best.worth:.4g}, price {best.cost:.4g}"
+        text = f"its utility is {best.worth:.4g} and the price of its room {best.cost:.4g} (payoff {best.payoff:.4g})"
         if quote.cheapest is not None:
             slot, price = quote.cheapest
-            text += f"; the cheapest time slot is {slot}, {price:.4g} for its fewest workers"
+            text += f"; its fewest workers cost least in time slot {slot}: {price:.4g}"
         return text
 
     def _adopted(self) -> list[Job]:

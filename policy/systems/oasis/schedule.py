@@ -16,7 +16,7 @@ from policy.cluster.training import DUST
 from policy.systems.oasis.workload import Work
 
 MEMORY = "oasis"
-MOST_SLOTS = 10_000  # A plan that is converted to shorter time slots gets no more time slots than this.
+MOST_SLOTS = 10_000  # A plan that is converted to shorter time slots gets at most MOST_SLOTS of them.
 # An entry of a layout says how many members of a role are on a node: (role, node, number). The entries are sorted.
 Layout = tuple[tuple[str, str, int], ...]
 

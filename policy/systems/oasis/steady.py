@@ -18,7 +18,8 @@ import numpy as np
 from policy.systems.oasis.dp import Best, best_schedule, in_blocks
 from policy.systems.oasis.prices import Array
 
-# A table with more entries (n times y) for one time slot than this is made smaller by planning in blocks of workers.
+# If the table of one time slot would have more than LARGEST_STATES entries (n times y), workers are planned in blocks,
+# which makes the table smaller.
 LARGEST_STATES = 100_000
 
 

@@ -12,8 +12,9 @@ from policy.cluster.model import Job
 from policy.cluster.snapshot import Rules
 
 LOST_BINDING_SECONDS: Final = 120.0
-"""The outcome of a binding whose answer was lost is read back within seconds. After so long no report of it will come
-any more; the watch, which may stall for most of a minute, has shown the binding by then if it was made.
+"""The outcome of a binding whose answer was lost is read back within seconds. After ``LOST_BINDING_SECONDS`` no report
+of the outcome will come any more; the watch, which may stall for most of a minute, has shown the binding by then if the
+binding was made.
 """
 
 PATIENCE: Final[Mapping[Awaits, Callable[[Rules], float]]] = {

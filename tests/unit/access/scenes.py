@@ -88,7 +88,7 @@ def cluster(policy: str = "kod2", server: Server | None = None, **settings: Any)
     """Return a cluster without nodes."""
     given = Settings.model_validate({"policy": policy, "lease": {"identity": "*"}, "coalesce_seconds": 0, **settings})
     live = Live(given, server or Server(), HandClock(), random.Random(1))
-    live.ledger._carriers.clear()  # `World` says what becomes of bindings
+    live.ledger._carriers.clear()  # The tests' `World` carries the effects out itself and says which bindings succeed.
     return Cluster(live=live)
 
 
@@ -98,7 +98,7 @@ def drawn(seed: int, policy: str = "kod2") -> Cluster:
     """
     chance, made = random.Random(seed), cluster(policy)
     made.nodes(*(f"n{index}" for index in range(chance.randint(2, 4))))
-    # OASiS has fewer jobs, since its counterfactuals plan every schedule anew.
+    # There are fewer jobs under OASiS: explaining a refusal plans every schedule again, which is slow.
     for number in range(4 if policy == "oasis" else chance.randint(5, 9)):
         namespace = chance.choice((OURS, HIDDEN))
         name = f"{'canary' if namespace == HIDDEN else 'mine'}-{number}"

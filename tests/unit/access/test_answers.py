@@ -37,7 +37,7 @@ ASKED: dict[str, list[Ask]] = {
         ("POST", "/v1/what-if", {"job": MANIFEST}), ("POST", "/v1/what-if", {"remove_nodes": ["n0"]}),
         ("POST", "/v1/what-if", {"policy": "fifo-pod"}), ("POST", "/v1/what-if", {"cordon": ["nowhere"]}),
     ],
-    "/v1/stream": [],  # test_stream.py: it does not end
+    "/v1/stream": [],  # test_stream.py tests the stream, because its answer does not end
     "/": [("GET", "/", None)],
     "/parts": [("GET", "/parts", None)],
     "/jobs/{namespace}/{name}": [("GET", f"/jobs/{{job}}{more}", None) for more in ("", "?unblock=true")],
@@ -61,7 +61,7 @@ def test_every_route_says_how_it_is_kept_from_telling_too_much() -> None:
 
 
 async def told(asking: httpx.AsyncClient, path: str, jobs: list[str]) -> list[httpx.Response]:
-    """Return every answer of that route, about each of the jobs."""
+    """Ask each request that ASKED has for the route, for each job if the URL names one; return all answers."""
     found = []
     for method, url, body in ASKED[path]:
         for key in jobs if "{job}" in url else [""]:
@@ -70,7 +70,7 @@ async def told(asking: httpx.AsyncClient, path: str, jobs: list[str]) -> list[ht
 
 
 def ours(made: Cluster) -> list[str]:
-    """Return a few of our jobs: one that runs and one that waits, where there are such jobs."""
+    """Return the keys of at most two of our jobs: one that is admitted and one that waits, if there are such jobs."""
     mine = [one for one in made.snapshot.jobs.values() if one.namespace == OURS]
     by_state = {made.snapshot.gang(one.uid).admitted: one.key for one in mine}
     return list(by_state.values())
@@ -94,7 +94,7 @@ async def test_no_answer_names_what_is_in_a_namespace_that_the_caller_may_not_re
 
 @pytest.mark.timeout(240)
 async def test_what_is_left_out_was_there_to_be_told() -> None:
-    """Without the redaction the test above would fail at each of these."""
+    """On loopback, unredacted answers of these routes name hidden jobs, so the test of the redaction can fail."""
     naming = set()
     for seed in (0, 1, 2):
         made = drawn(seed, POLICIES[seed])

@@ -106,7 +106,7 @@ async def test_a_replica_that_does_not_lead_sends_people_to_the_one_that_does(ma
         assert (await ann.get("/v1/queue")).status_code == 200
 
 
-# -- what is asked, how often --------------------------------------------------------------------
+# -- The tests below are about how often the API server is asked to review a token or a right. ---
 
 
 async def test_answers_are_kept_for_a_short_time_and_no_longer(made: Cluster, server: Server) -> None:
@@ -161,7 +161,7 @@ async def test_when_the_api_server_says_nothing_nobody_is_let_in_and_nothing_is_
 
 
 class Slow(Server):
-    """A fake API server that answers no review before it is told to, and counts the reviews that wait."""
+    """A fake API server whose token reviews wait for the event ``go``; ``most`` is the most that waited at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ async def test_an_odd_header_is_no_fault_of_ours(made: Cluster, server: Server, 
     assert answer.status_code == 401
 
 
-# -- streams -------------------------------------------------------------------------------------
+# -- The test below is about what a caller sees in the stream of events. -------------------------
 
 
 async def test_a_stream_tells_what_may_be_seen_and_ends_with_the_review(made: Cluster, server: Server) -> None:

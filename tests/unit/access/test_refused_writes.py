@@ -1,4 +1,4 @@
-"""Refused writes on the listener for people: no message of another namespace, and no way to report a refused write."""
+"""The listener for people shows no refused write of another namespace, and accepts no report of a refused write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECRET = "Invalid: the canary's size is fixed"
 
 
 def waiting() -> Cluster:
-    """Return a world in which our job waits for a hidden job to shrink, which the API server refuses."""
+    """Return a cluster in which our job waits for a hidden job to shrink; the API server has refused this shrink."""
     made = cluster()
     made.nodes("n1")
     big = job("canary", HIDDEN).workers(2, 5, asked=5, cpu=2).with_(utility=0.1)

@@ -65,7 +65,7 @@ ANSWERS: dict[str, Any] = {
         "history": [
             {"step": 3, "at": 0.0, "because": ["PodSeen"], "told": ["scaled in to 2 workers"],
              "inputs": {"weight": "0.7500", "for": "team/run"}},
-        ], "ahead": [{"job": "team/run", "why": "came first"}],
+        ], "ahead": [{"job": "team/run", "why": "arrived before this job"}],
         "missing_pods": "worker 1 of 2", "checked_singly": "worker-0 has volumes",
         "needs": [{"role": "ps", "members": 1, "requests": AMOUNTS}], "shrunk_for": "team/run",
         "waits_for": ["team/run-worker-1"],

@@ -26,9 +26,9 @@ Json = dict[str, Any]
 class Server(ThreadingHTTPServer):
     """A server that is both Kohort and an API server.
 
-    asked: the requests that came. job: the one job. hurdles: the statuses with which the next writes are refused.
-    cluster: other objects, by path. forwards: the status of a request to forward a pod's port. refuses: the problem
-    that answers a what-if question.
+    asked: the requests that came. job: the one job. hurdles: the statuses with which the next writes are refused, and
+    words: the message of these refusals. cluster: other objects, by path. forwards: the status of a request to forward
+    a pod's port. refuses: the problem that answers a what-if question.
     """
 
     def __init__(self) -> None:
@@ -39,6 +39,7 @@ class Server(ThreadingHTTPServer):
         self.asked: list[Any] = []
         self.job: Json = copy.deepcopy(TFJOB)
         self.hurdles: list[int] = []
+        self.words = "you may not"
         self.proxied: Json | None = None
         self.headers: list[dict[str, str]] = []
         self.followers = 0
@@ -85,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, body))
         if self.server.hurdles:
             code = self.server.hurdles.pop(0)
-            self._say(code, {"kind": "Status", "code": code, "reason": "Hurdle", "message": "you may not"})
+            self._say(code, {"kind": "Status", "code": code, "reason": "Hurdle", "message": self.server.words})
             return
         self.server.job["spec"].update({k: v for k, v in body["spec"].items() if k == "runPolicy"})
         self._say(200, self.server.job)

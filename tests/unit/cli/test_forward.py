@@ -87,7 +87,8 @@ NAMED = {
 def test_where_a_cluster_is_named_no_other_one_is_asked(
     by_kubeconfig: Run, server: Server, monkeypatch: pytest.MonkeyPatch, options: tuple[str, str], code: int, told: str
 ) -> None:
-    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)  # this service may belong to another cluster
+    # the service at the default address may belong to another cluster
+    monkeypatch.setattr("extender.cli.service.DEFAULT_SERVER", server.url)
     found = by_kubeconfig("jobs", *options)
     assert (found.exit_code, found.stdout, told in found.stderr) == (code, "", True)
 
@@ -102,7 +103,7 @@ def test_a_kubeconfig_of_the_environment_names_a_cluster(
     assert CliRunner().invoke(commands.app, ["jobs"]).exit_code == code
 
 
-# -- what goes over the forwarded port -----------------------------------------------------------
+# -- The tests below are about the bytes that go over the forwarded port. ------------------------
 
 
 @dataclass

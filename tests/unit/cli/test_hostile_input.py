@@ -22,7 +22,7 @@ from tests.unit.study.test_tracefiles import JOBS
 
 Run = Callable[..., Result]
 ROOT = Path(__file__).parents[3]
-NO_TEXT = "\udcff"  # how Python shows a byte that is not UTF-8
+NO_TEXT = "\udcff"  # Python decodes a byte of an argument that is not UTF-8 to such a surrogate
 
 REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a name that is not UTF-8": (("explain", NO_TEXT), 2, "'\\udcff' is not UTF-8 text; correct it"),
@@ -128,7 +128,7 @@ def test_brackets_without_end_are_no_journal(kohort: Run, tmp_path: Path) -> Non
     for args in (("what-if", "--cordon", "n1", "--snapshot"), ("replay",)):
         found = kohort(*args, str(tmp_path / "deep"))
         assert found.exit_code == 2
-        assert "deep, line 1: this is no beginning of a journal (" in found.stderr
+        assert "deep, line 1: this line does not begin a journal: " in found.stderr
 
 
 def test_a_message_shows_only_the_start_of_a_long_value(kohort: Run, tmp_path: Path) -> None:

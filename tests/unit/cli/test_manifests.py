@@ -33,6 +33,10 @@ READ: dict[str, tuple[bytes, list[str]]] = {
     "a List": (f"kind: List\napiVersion: v1\nitems:\n- {MEMBER}\n".encode(), ["TFJob j"]),
     "a list of one kind": (f"kind: TFJobList\napiVersion: kubeflow.org/v1\nitems:\n- {MEMBER}\n".encode(), ["TFJob j"]),
     "an empty List beside it": (f"kind: List\napiVersion: v1\nitems: []\n---\n{JOB}".encode(), ["TFJob j"]),
+    "a Job of Volcano's beside it": (
+        f"{JOB}---\nkind: Job\napiVersion: batch.volcano.sh/v1alpha1\nmetadata: {{name: v}}\n".encode(),
+        ["TFJob j", "Job v"],
+    ),
     "a generated name": (JOB.replace("name:", "generateName:").replace("j}", "j-}").encode(), ["TFJob j-"]),
     "an anchor": (f"x: &a {{b: 1}}\ny: *a\n{JOB}".encode(), ["TFJob j"]),
 }

@@ -103,7 +103,8 @@ BOTH: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
     "paper": (("--list",), ("--json", "-"), "kod2", ""),
     "optimum": (("--jobs", "2", "--servers", "1", "--slots", "4", "--seeds", "1"), ("-o", "json"), "PROVED", ""),
 }  # fmt: skip
-ELSEWHERE = {"demo": "tests/unit/embedded/test_demo.py"}  # takes a minute: run there, with its table and its JSON
+# The demo takes a minute, so the named file tests it, with its table and its JSON.
+ELSEWHERE = {"demo": "tests/unit/embedded/test_demo.py"}
 RUN_FOR_EVER = {"serve", "controller"}
 
 

@@ -19,6 +19,7 @@ from extender.config.settings import Settings
 from extender.http.server import AddressError
 from extender.kube.api import ClusterError
 from lab.demo import sides as demo
+from policy.cluster.reasons import Reason
 from policy.cluster.words import visible
 from tests.unit.cli.bodies import ANSWERS, JOB, WHAT_IF
 from tests.unit.cli.conftest import Server
@@ -61,7 +62,7 @@ TABLES = {
          "detail [red]3\ufffd[2J cpu", "room 1 of 2 workers would fit",
          "expected in 1m30s: if no other job comes, once team/run has ended", "pods missing: worker 1 of 2",
          "binding once each member is checked: worker-0 has volumes",
-         "ahead team/run: came first", "shrunk for team/run",
+         "ahead team/run: arrived before this job", "shrunk for team/run",
          "freeing team/run-worker-1", "held 1.5 cpu 8Gi on n1 by done-ps-0 of team/done, which has finished",
          "what helps add nodes", "would admit add 2 nodes like n1",
          "", "MEMBER POD NODE STATE", "ps-0 big-ps-0 - gated", "",
@@ -132,7 +133,10 @@ def test_tables_for_people(kohort: Callable[..., Result], args: tuple[str, ...],
 def test_explain_of_an_invalid_job_tells_no_numbers_that_nobody_could_read(
     kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits = {"reason": "JobInvalid", "text": "kohort: the job is malformed; kohort explain names the field"}
+    waits = {
+        "reason": "JobInvalid",
+        "text": Reason.INVALID.text,
+    }
     wrong = {**JOB, "state": "invalid", "workers": 0, "replicas": 0, "waits": {**waits, "detail": "it", "behind": ""}}
     monkeypatch.setitem(
         ANSWERS, "/v1/explain/team/big", {**wrong, "mend": "correct it; kohort explain names the field"}
@@ -192,7 +196,7 @@ def test_explain_says_how_many_jobs_ahead_and_nodes_it_leaves_out_and_wide_shows
     kohort: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     lists: dict[str, list[dict[str, object]]] = {
-        "ahead": [{"job": f"team/first-{at}", "why": "came first"} for at in range(13)],
+        "ahead": [{"job": f"team/first-{at}", "why": "arrived before this job"} for at in range(13)],
         "nodes": [{"node": f"first-{at}", "free": {}, "missing": {}} for at in range(23)],
     }
     found = lists[what]
@@ -579,7 +583,7 @@ def test_help_shows_examples(kohort: Callable[..., Result]) -> None:
         assert command in found.stdout
 
 
-# -- every command -------------------------------------------------------------------------------
+# -- The tests below are about what all commands have in common. ---------------------------------
 
 DATA: dict[str, tuple[tuple[str, ...], str]] = {
     "queue": (("queue",), "jobs"), "jobs": (("jobs",), "jobs"), "nodes": (("nodes",), "nodes"),
@@ -624,11 +628,11 @@ def test_completion_is_there_for_a_shell(kohort: Callable[..., Result], monkeypa
     assert found.stdout.split() == ["explain"]
 
 
-# -- again and again -----------------------------------------------------------------------------
+# -- The tests below are about commands that ask repeatedly (--watch). ---------------------------
 
 
 def after(looks: int, monkeypatch: pytest.MonkeyPatch, between: Callable[[int], None] = lambda _: None) -> None:
-    """Press Ctrl-C after so many answers."""
+    """Make the command's sleep raise KeyboardInterrupt in its call number ``looks``; ``between`` runs in every call."""
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:

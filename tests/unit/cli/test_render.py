@@ -59,14 +59,15 @@ def settings(objects: list[dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("told", "image"),
     [
-        ("v1.37.2-eks-8cce635", "v1.37.2"),  # EKS
-        ("v1.37.0-gke.1000", "v1.37.0"),  # GKE
+        ("v1.37.2-eks-8cce635", "v1.37.2"),  # as EKS writes a version
+        ("v1.37.0-gke.1000", "v1.37.0"),  # as GKE writes a version
         ("v1.37.2+k3s1", "v1.37.2"),
         ("v1.36.11+rke2r1", "v1.36.11"),
-        ("v1.35.4+a1b2c3d", "v1.35.4"),  # OpenShift
+        ("v1.35.4+a1b2c3d", "v1.35.4"),  # as OpenShift writes a version
         ("v1.36.3-aliyun.1", "v1.36.3"),
         ("1.37.0-rc.1", "v1.37.0"),
-        ("v1.37.2-3+53fecd36bc2dd2", "v1.37.2"),  # microk8s
+        ("v1.37.2-3+53fecd36bc2dd2", "v1.37.2"),  # as microk8s writes a version
+        (" v1.36.1-vke.2\n", "v1.36.1"),
     ],
 )
 def test_a_version_is_read_as_vendors_write_it(kohort: Run, told: str, image: str) -> None:
@@ -128,7 +129,7 @@ def test_what_is_not_known_is_refused_and_never_left_out(tmp_path: Path) -> None
         build(tmp_path)
     (tmp_path / FILE).write_text("patches: [{path: p.yaml}]\n")
     (tmp_path / "p.yaml").write_text("kind: Pod\nmetadata: {name: none}\n")
-    with pytest.raises(ManifestError, match="none of the objects to change"):
+    with pytest.raises(ManifestError, match="patches an object that does not exist"):
         build(tmp_path)
 
 

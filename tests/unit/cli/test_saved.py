@@ -70,7 +70,7 @@ def test_another_policy_is_asked_about_the_same_state(kohort: Run, journal: str)
             ("--cordon", "n1"),
             "nowhere.jsonl: No such file or directory; name a file of the service's journal (setting journal.folder)",
         ),
-        ("spoilt.jsonl", ("--cordon", "n1"), "spoilt.jsonl, line 1: this is no beginning of a journal"),
+        ("spoilt.jsonl", ("--cordon", "n1"), "spoilt.jsonl, line 1: this line does not begin a journal"),
         (
             "early/journal-000001.jsonl",
             ("--cordon", "n1"),

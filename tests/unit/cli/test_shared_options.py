@@ -26,7 +26,7 @@ def question(server: Server) -> Any:
     return server.asked[-1][1]
 
 
-# -- whose namespace -----------------------------------------------------------------------------
+# -- The tests below are about the namespace that a command asks about. --------------------------
 
 PLACES = {
     "-n before": (("-n", "ml", "what-if"), (), "ml"),
@@ -76,7 +76,7 @@ def test_a_manifest_without_metadata_is_left_to_the_service(kohort: Run, server:
     assert question(server)["job"] == {"kind": "TFJob"}
 
 
-# -- what a command does not use -----------------------------------------------------------------
+# -- The tests below are about options that a command does not use. ------------------------------
 
 UNUSED = {
     "a namespace": (("-n", "team", "version"), "--namespace or -n: `kohort version` does not use it; leave it out"),
@@ -122,7 +122,7 @@ def test_a_variable_counts_for_those_commands_alone_that_use_it(kohort: Run) -> 
     assert kohort("version").exit_code == 0
 
 
-# -- the kubeconfig ------------------------------------------------------------------------------
+# -- The tests below are about the kubeconfig. ---------------------------------------------------
 
 ANY = [("jobs",), ("explain", "big"), ("explain", "team/big"), ("suspend", "team/mnist"), ("what-if", "--workers", "1")]
 
@@ -160,7 +160,8 @@ def test_a_kubeconfig_that_cannot_be_read_is_told(kohort: Run, tmp_path: Path, m
     def closed(_: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", closed)  # by a fake, because file modes do not stop root
+    # Root may read every file whatever its mode, so a fake raises the error.
+    monkeypatch.setattr(Path, "read_bytes", closed)
     assert "'closed': permission denied; correct" in kohort("jobs", "--kubeconfig", "closed").stderr
 
 
@@ -206,7 +207,7 @@ def test_without_a_kubeconfig_nothing_but_the_commands_own_words_is_told(
     assert "Config not found" not in found.stderr
 
 
-# -- kubectl's options ---------------------------------------------------------------------------
+# -- The tests below are about options that kubectl has, too. ------------------------------------
 
 ACTING = {
     "after": ((), ("--as", "bob", "--as-group", "a", "--as-group", "b"), "bob"),

@@ -24,7 +24,7 @@ def written(server: Server) -> list[dict[str, Any]]:
 
 
 def test_scale_patches_the_workers_of_exactly_the_job_that_was_read(by_kubeconfig: Run, server: Server) -> None:
-    found = by_kubeconfig("scale", "mnist", "--workers", "3")  # the namespace is that of the context
+    found = by_kubeconfig("scale", "mnist", "--workers", "3")  # the kubeconfig's context names the namespace
     assert found.exit_code == 0, found.output
     assert found.stdout.splitlines() == [
         "TFJob team/mnist: spec.tfReplicaSpecs.Worker.replicas 4 -> 3",
@@ -112,6 +112,16 @@ def test_a_job_that_others_change_meanwhile_is_read_again(by_kubeconfig: Run, se
     assert (found.exit_code, "changed by others during each of 3 attempts; try again" in found.stderr) == (1, True)
 
 
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 429, 500])
+def test_a_denial_by_admission_is_told_whatever_its_status(by_kubeconfig: Run, server: Server, status: int) -> None:
+    server.words = 'admission webhook "size.example.com" denied the request: it has its size'
+    server.hurdles = [status] * 9
+    found = by_kubeconfig("suspend", "mnist")
+    assert (found.exit_code, found.stderr.count("the API server refuses: ")) == (1, 1), found.output
+    assert f"{server.words}; correct what it names" in " ".join(found.stderr.split())
+    assert server.asked.count(JOB_PATH) == 1
+
+
 Spoil = Callable[[dict[str, Any]], Any]
 REFUSED: dict[str, tuple[tuple[str, ...], Spoil, int, str]] = {
     "above its bounds": (("scale", "mnist", "--workers", "9"), lambda job: None, 2, "allowed: 2 to 6, the bounds of"),
@@ -170,5 +180,5 @@ def test_a_missing_right_is_named(by_kubeconfig: Run, server: Server) -> None:
 
 
 def test_without_a_kubeconfig(kohort: Run) -> None:
-    found = kohort("suspend", "mnist")  # the address of the service does not help a write
+    found = kohort("suspend", "mnist")  # a write goes to the API server, so knowing the service's address does not help
     assert (found.exit_code, "set KUBECONFIG, or give --kubeconfig FILE" in found.stderr) == (1, True)

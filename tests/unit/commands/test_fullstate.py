@@ -1,4 +1,4 @@
-"""A stopped `make full` goes on where it was, and only with the very same tree."""
+"""A stopped `make full` is resumed at the step where it stopped, if the files of the checkout have not changed."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_second_run_in_a_checkout_is_refused_by_the_name_of_the_first(tmp_path
         ):
             pass
         first.stdin.close()
-    with only_run("make test", lock):  # whoever held it has ended
+    with only_run("make test", lock):  # the process that held the lock has ended
         assert "make test" in lock.read_text()
 
 

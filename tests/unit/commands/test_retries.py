@@ -1,4 +1,4 @@
-"""A test of the control plane or the browser is tried once more and told; no other test is."""
+"""A failed test of the control plane or the browser is run once more, and the retry is noted; others are not rerun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of runs, and what it comes to."""
+"""The log of test runs is read as it was written, and its table has each run and the median duration by load."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Two processes compute and take nothing that waits; the others take what waits first."""
+"""Two processes run the tests that compute and none that wait; the other processes run those that wait first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLLECTED = [
 
 @dataclass(eq=False)
 class Process:
-    """A process of a run that does at once what it is told to."""
+    """A stand-in for a test process: it runs each assigned test at once, and keeps their names in ``taken``."""
 
     name: str
     taken: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Process:
 
 
 def spread(count: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """Return what each process takes where all are equally quick."""
+    """Return the tests that each process takes, by process, when all tests take equally long."""
     monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda config: ["popen"] * count)
     config: Any = SimpleNamespace(option=SimpleNamespace(loadscopereorder=True), get_verbosity=lambda: 0)
     spreading = Spreading(config)

@@ -1,4 +1,4 @@
-"""The comparison of a recorded journal: what it tells, how it is bounded, and which files it reads."""
+"""The comparison of policies on a recorded journal: what it reports, how it is bounded, and which files it reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ START = builders.START
 
 
 def recorded(folder: Path, *batches: list[Event], policy: Policy | None = None, files: int = 1) -> Snapshot:
-    """A journal of these steps, ten seconds apart, over so many files; the state at its end."""
+    """Write a journal of ``files`` files with one step for each batch of events; return the snapshot after the last
+    step.
+
+    The steps are ten seconds apart.
+    """
     deciding, snapshot, each = policy or Kod2(), Snapshot(), -(-len(batches) // files)
     for number in range(files):
         with (folder / NAME.format(number + 1)).open("wb") as file:
@@ -38,7 +42,10 @@ def recorded(folder: Path, *batches: list[Event], policy: Policy | None = None, 
 
 
 def scene() -> list[list[Event]]:
-    """A light job runs with all room when a heavy one comes: KOD2 shrinks it, others have the heavy one wait."""
+    """Return batches of events: a heavy job comes while a light one has all room.
+
+    KOD2 shrinks the light job; other policies let the heavy one wait.
+    """
     light = builders.job("light").ps(1).workers(1, 4, 4).arrived(0).done()
     heavy = builders.job("heavy", utility=50.0).ps(1).workers(2).arrived(20).done()
     first, second = builders.members(light), builders.members(heavy)
@@ -97,7 +104,7 @@ def test_a_policy_that_keeps_what_it_decided_is_followed_along_its_own_record(tm
 
 
 def until(calls: int) -> Callable[[float], bool]:
-    """Time is up after so many looks at the clock."""
+    """Return a function that says whether time is left: True in its first ``calls`` calls, then False."""
     left = [calls]
 
     def in_time(_: float) -> bool:
@@ -136,7 +143,7 @@ def test_what_lies_before_a_gap_or_was_decided_by_another_policy_is_left_out(tmp
     recorded(tmp_path, *scene(), files=3)
     first, middle, last = sorted(tmp_path.iterdir())
     lines = middle.read_bytes().splitlines(keepends=True)
-    middle.write_bytes(b"".join(lines[:-1]))  # the step before the last file is missing
+    middle.write_bytes(b"".join(lines[:-1]))  # the journal lacks the last step of its middle file
     assert recording(tmp_path).files == (last,)
     middle.write_bytes(b"".join(lines))
     begun = json.loads(first.read_bytes().splitlines()[0])

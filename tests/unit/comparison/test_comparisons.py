@@ -1,4 +1,4 @@
-"""Who asks for a comparison: one process at a time, an answer that is kept, and bounds that hold."""
+"""The service's comparisons run in one process at a time, within bounds of time and memory; an answer is kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of_service(folder: Path | str, **bounds: float) -> tuple[Comparisons, Ledger
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The policies that a process was started for."""
+    """Record the policy of every comparison for which a process is started; return the growing list of policies."""
     found: list[str] = []
     real = comparisons._process
 
@@ -73,7 +73,7 @@ async def test_what_cannot_be_compared_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ComparisonError, match="no step is recorded yet"):
         await of_service(tmp_path)[0].compare("fifo")
     (tmp_path / "journal-000001.jsonl").write_text("spoilt\n")
-    with pytest.raises(ComparisonError, match="line 1: this is no beginning of a journal"):
+    with pytest.raises(ComparisonError, match="line 1: this line does not begin a journal"):
         await of_service(tmp_path)[0].compare("fifo")
 
 
@@ -85,7 +85,7 @@ async def test_a_process_that_does_not_answer_is_ended(tmp_path: Path, monkeypat
 
 
 def swell(folder: Path) -> None:
-    """Make the journal's last line longer than what a heap may still have free."""
+    """Lengthen the journal's last line by 64 MiB of blanks, more than the memory that the process may use."""
     (newest,) = folder.iterdir()
     newest.write_bytes(newest.read_bytes().rstrip(b"\n") + b" " * (64 << 20) + b"\n")
 
@@ -96,7 +96,7 @@ async def test_a_process_that_lacks_memory_leaves_the_service_alone(tmp_path: Pa
     request = ComparisonRequest(folder=str(tmp_path), policy="fifo", seconds=60, bytes=1 << 20)
     try:
         answer = await comparisons._process(request)
-    except ComparisonError as error:  # it had not even room to say so
+    except ComparisonError as error:  # the process had too little memory left even to write its error
         answer = ComparisonAnswer(error=str(error))
     assert answer.found is None
     assert "status" in answer.error or "journal.compare_bytes" in answer.error

@@ -1,4 +1,6 @@
-"""Options, environment and files into who is asked, and as whom. tests/e2e/test_kubectl_agrees.py asks kubectl, too."""
+"""Which API server is asked, and as which user, follows from options, environment variables and files.
+The test tests/e2e/test_kubectl_agrees.py compares this with kubectl.
+"""
 
 from __future__ import annotations
 

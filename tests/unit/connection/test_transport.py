@@ -30,7 +30,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 class Jumping(Clock):
-    """A clock that is put on."""
+    """A real clock that shows ``ahead`` seconds more than the machine's."""
 
     ahead = 0.0
 
@@ -42,7 +42,8 @@ class Jumping(Clock):
 
 
 async def asked(transport: Transport, servers: World) -> Request:
-    await (await transport.open("GET", JOB, {}, None, {})).read()  # to its end: it is kept, and closed with the rest
+    # The answer is read to its end, so that its connection is kept, and closed with the others.
+    await (await transport.open("GET", JOB, {}, None, {})).read()
     return servers.record.take()[-1]
 
 

@@ -1,4 +1,4 @@
-"""The world behind the API: what is shown of it, and what writes of clients do to it."""
+"""The embedded cluster: which objects its API shows of the simulated world, and what clients' writes do to it."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ SAID = Training(3, 2, 4, 0.5, 30.0, 1.0, 2.0, Utility(10.0, 0.1, 8.0), goal=Goal
 
 
 def own(spec: JobSpec, kind: WorkloadKind) -> JobSpec:
-    """The job's workers alone, three of them, as that kind."""
+    """Return a job of the given kind with three workers like those of ``spec``, no ps, and bounds of 1 to 5 workers."""
     worker = spec.role(WORKER)
     assert worker is not None
     return replace(spec, kind=kind, roles=(Role(WORKER, 3, worker.requests),), min_workers=1, max_workers=5)
 
 
 class Bench:
-    """KOD2's nodes and its first job, behind an API, with time by hand."""
+    """KOD2's nodes and its first job behind the embedded API, with a clock that the test moves."""
 
     def __init__(self, kind: WorkloadKind = WorkloadKind.TFJOB, **said: Any) -> None:
         self.clock = HandClock()
@@ -83,9 +83,10 @@ class Bench:
 
 
 def same(job: Job) -> Job:
-    """A job without what legitimately differs: its version, parts of seconds, and the namespace in its identity.
+    """Return the job without what the live translator and the simulator may state differently.
 
-    And the simulator has no object to write notes on.
+    These are its version, the fractions of a second of its arrival, the namespace in its uid, and whether its object
+    can hold notes (the simulator has no objects).
     """
     uid = job.uid.rpartition("/")[2]
     return replace(job, version=0, arrival=int(job.arrival), uid=uid, holds_notes=False)
@@ -221,7 +222,7 @@ async def test_a_pod_is_not_deleted_in_place_of_another_of_its_name(verb: str) -
 
 
 def test_a_burst_of_pods_comes_at_the_operators_rate_at_todays_date() -> None:
-    """Seconds since the epoch are coarse floats: a wait below their step must not stop the world's time."""
+    """At today's date a float of epoch seconds cannot express very short waits; they must not stop the world's time."""
     bench = Bench()
     bench.wait(1_793_000_000.123 - bench.clock.time)
     for spec in [replace(bench.spec, name=f"burst-{index}") for index in range(8)]:
@@ -230,13 +231,13 @@ def test_a_burst_of_pods_comes_at_the_operators_rate_at_todays_date() -> None:
     assert len(bench.pods) == 9 * len(bench.spec.slots)
 
 
-# -- kinds of Kubernetes' own --------------------------------------------------------------------
+# -- The tests below are about jobs of Kubernetes' own kinds, such as Deployments. ---------------
 
 OWN = {WorkloadKind.STATEFULSET: STATEFULSETS, WorkloadKind.DEPLOYMENT: DEPLOYMENTS}
 
 
 def read(bench: Bench, resource: Resource) -> tuple[Job, dict[str, Pod]]:
-    """What the live translator makes of the job and its pods."""
+    """Return the job, and its pods by name, as the live translator reads them from the store."""
     translator, found, pods = Translator("kohort"), list[Job](), dict[str, Pod]()
     for kind in (PODS, resource):
         for item in bench.store.all(kind):

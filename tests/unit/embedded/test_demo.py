@@ -1,4 +1,4 @@
-"""The demo as a whole, faster still: the real app, controller and client on the embedded cluster."""
+"""The whole demo at a higher speed: the real app, controller and client on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def ended(side: DemoSide, ask: LoopCaller) -> RunEnding:
 
 
 def watched(side: DemoSide, faults: list[str]) -> None:
-    """Note whenever a node of the side is promised twice."""
+    """Add a fault to ``faults`` whenever a node of this side's cluster is overcommitted."""
     cluster, observe = side.observer.cluster, side.observer.cluster.bridge.observe
 
     def look(now: float, changes: list[WorldChange]) -> None:
@@ -57,7 +57,9 @@ def watched(side: DemoSide, faults: list[str]) -> None:
 
 
 def as_simulated(seed: int, jct: float, makespan: float) -> bool:
-    """Whether what HTTP and decisions take has not counted: nobody else looks at how long that is."""
+    """Return whether mean JCT and makespan equal the simulator's, so that time spent on HTTP and decisions did not
+    count.
+    """
     simulated = simulate(kod2(seed), make_policy("kod2"))
     expected = (simulated.mean_jct_seconds, simulated.makespan_seconds)
     return (jct, makespan) == pytest.approx(expected, rel=1e-5)
@@ -65,12 +67,13 @@ def as_simulated(seed: int, jct: float, makespan: float) -> bool:
 
 async def test_kohort_finishes_all_jobs_as_in_the_simulator_and_never_promises_a_node_twice() -> None:
     faults: list[str] = []
-    async with paced(20_000, partial(demo.kohort_side, seed=1)) as (side, ask):  # faster than any machine
+    # faster than any machine can run, so the real work is always late
+    async with paced(20_000, partial(demo.kohort_side, seed=1)) as (side, ask):
         await ask(partial(watched, side, faults))
         result = (await ended(side, ask)).result
     assert faults == []
     assert (result.finished, result.never_finished) == (10, ())
-    # on a thread, because the simulator runs a loop of its own
+    # The simulator runs an event loop of its own, so it needs a thread of its own.
     assert await asyncio.to_thread(as_simulated, 1, result.mean_jct_seconds, result.makespan_seconds)
 
 
@@ -85,7 +88,7 @@ def test_the_table_is_written_and_the_default_scheduler_is_left_half_placed(
     assert (ours["name"], ours["jobs"], ours["finished"]) == ("kod2", 10, 10)
     assert (plain["name"], plain["jobs"], plain["finished"]) == ("fifo-pod", 10, 5)
     assert ours["mean_jct_seconds"] < plain["mean_jct_seconds"]
-    # Here job-0 ends two seconds before job-4 comes: a little delay would change the mean JCT by a tenth.
+    # In this seed job-0 ends two seconds before job-4 comes, so a small delay would change the mean JCT by a tenth.
     assert as_simulated(demo.SEED, ours["mean_jct_seconds"], ours["makespan_seconds"])
     assert capsys.readouterr().out.count("is stuck half-placed") >= 2
 
@@ -139,7 +142,7 @@ def test_where_nobody_asks_for_a_port_and_the_usual_one_is_taken_another_will_do
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):  # somebody else has it indeed
+        with contextlib.suppress(OSError):  # another process may use the port already, which serves the test as well
             held.enter_context(socket.create_server((LOOPBACK, 8900)))
         assert demo._usual_port() == 0
     assert "port 8900 of 127.0.0.1 is used by another process: Kohort uses another free port" in capsys.readouterr().out
@@ -190,7 +193,7 @@ def test_a_signal_ends_the_demo_in_good_order(number: signal.Signals) -> None:
     async def shown() -> None:
         demo._end_on_signals()
         signal.raise_signal(number)
-        for _ in range(10):  # turns of the loop
+        for _ in range(10):  # ten turns of the event loop, so that the signal's callback runs
             await asyncio.sleep(0)
 
     before = signal.signal(number, not_handled)

@@ -1,4 +1,4 @@
-"""Kohort's own client and reflector against the embedded API server over HTTP."""
+"""Kohort's own API client and reflector work with the embedded API server over HTTP."""
 
 from __future__ import annotations
 

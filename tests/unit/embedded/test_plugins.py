@@ -1,4 +1,4 @@
-"""Which nodes take a pod, how many are looked at, and the scores."""
+"""The embedded scheduler's plugins: which nodes take a pod, how many nodes are looked at, and the scores."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_watch_confirms_an_assumed_pod_and_it_counts_once() -> None:
     [(99, 0, 99), (300, 0, 144), (300, 100, 300), (300, 10, 100), (10_000, 0, 500), (300, 50, 150)],
 )
 def test_how_many_to_find(nodes: int, percentage: int, want: int) -> None:
-    """300 nodes gave 144 on the real one."""
+    """One case was measured: a real kube-scheduler looked for 144 feasible nodes on 300 nodes."""
     assert how_many_to_find(nodes, percentage) == want
 
 

@@ -1,4 +1,6 @@
-"""The imitated DefaultPreemption and VolumeBinding: who has to go, what is written, and what a volume's lack holds."""
+"""The embedded DefaultPreemption and VolumeBinding: who is evicted, what is written, and what a missing volume holds
+up.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ def test_a_preemptor_waits_for_its_victims_that_still_stop() -> None:
 
 
 class Bench:
-    """A node of ten cores behind an API, and a scheduler that preempts, in virtual time."""
+    """One node of ten cores behind the embedded API, and a scheduler with preemption, in virtual time."""
 
     def __init__(self) -> None:
         self.clock = ProcessClock()
@@ -105,7 +107,7 @@ class Bench:
 
 
 def played(story: Callable[[Bench], Awaitable[None]]) -> None:
-    """Let the story happen while the cluster and its scheduler run."""
+    """Run the story in virtual time while the embedded cluster and its scheduler run; cancel these when it ends."""
 
     async def play() -> None:
         bench = Bench()
@@ -181,7 +183,7 @@ def fact(bench: Bench, name: str) -> Pod:
 
 
 def test_a_nomination_of_another_scheduler_holds_no_room() -> None:
-    """The real one knows of the nominations of its own pods only."""
+    """The real kube-scheduler, too, knows only the nominations of pods that its own profiles schedule."""
     cache = SchedulerCache(("default-scheduler",))
     found = cache.set_node(node_item("node"))
     cache.set_pod(pod("a", "10", nominated="node", schedulerName="another"))

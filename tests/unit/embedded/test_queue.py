@@ -1,4 +1,4 @@
-"""The scheduling queue: who is popped when, and what wakes whom."""
+"""The embedded scheduling queue: in which order pods are popped, and which events wake which pods."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Bench:
         return False
 
     async def refused(self, name: str, *rejectors: str, while_in_flight: Callable[[], None] = lambda: None) -> None:
-        """Pop the pod and hand it back refused."""
+        """Pop the pod, which must have this name, and return it to the queue as refused by these plugins."""
         entry = await self.queue.pop()
         assert entry.pod.name == name
         while_in_flight()

@@ -1,4 +1,4 @@
-"""Versions, consistent pages, the log and its compaction."""
+"""The embedded object store: resource versions, pages of one moment, the log of changes and its compaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured of a job from its creation to its end."""
+"""Metrics of how long jobs take, from their creation to their end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def measured(registry: CollectorRegistry, name: str, **labels: str) -> float | N
 
 
 class Followed(World):
-    """A world whose steps are followed."""
+    """A world whose steps are passed to the metrics of job times."""
 
     def __init__(self) -> None:
         super().__init__(Kod2())
@@ -28,7 +28,7 @@ class Followed(World):
         self.passage = JobTimes(self.registry)
 
     def times(self, of: str) -> tuple[float | None, float | None]:
-        """Return how many times were measured, and their sum."""
+        """Return the count and the sum (seconds) of the histogram ``OF_seconds``; None where nothing was measured."""
         return measured(self.registry, f"{of}_seconds_count"), measured(self.registry, f"{of}_seconds_sum")
 
     def do(self, *events: Event) -> tuple[object, ...]:  # type: ignore[override]
@@ -66,7 +66,7 @@ def test_a_second_admission_is_no_second_wait() -> None:
     world = Followed()
     world.nodes("n1")
     world.submit(job("a").workers(1))
-    world.pass_time(world.snapshot.rules.plan_seconds + 1)  # nobody binds it: the plan is given up
+    world.pass_time(world.snapshot.rules.plan_seconds + 1)  # kube-scheduler makes no bind call, so the plan is given up
     world.pass_time(60)
     assert world.times("job_wait")[0] == 1
 

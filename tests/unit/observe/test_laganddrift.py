@@ -16,7 +16,7 @@ from tests.stage import VirtualClock, virtual
 
 
 class Counting:
-    """An API server with so many objects; None: it cannot be asked."""
+    """A fake API server that counts so many nodes and pods; it raises ClusterError where the number is None."""
 
     def __init__(self, nodes: int | None, pods: int) -> None:
         self.there: dict[Resource, int | None] = {NODES: nodes, PODS: pods}
@@ -45,7 +45,7 @@ async def test_objects_that_the_ledger_lacks_are_drift() -> None:
 
 
 class LateClock(VirtualClock):
-    """Its first sleep takes 0.2 s longer than it should: the loop was kept busy meanwhile."""
+    """A clock whose first sleep takes 0.2 s longer than it should, as when the event loop was busy meanwhile."""
 
     late = 0.2
 

@@ -1,4 +1,4 @@
-"""What a scrape reads off the ledger: queue, room, traffic and prices."""
+"""Metrics that a scrape computes from the ledger's snapshot: queue, room, network traffic and prices."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from extender.page.nodemap import NodeMapDrawer
 from tests import builders
 from tests.builders import World, job, node
 
-# -- looks ---------------------------------------------------------------------------------------
+# -- The tests below are about the colour and shape that each job has. ---------------------------
 
 
 def test_jobs_look_different_as_long_as_there_are_looks() -> None:
@@ -31,7 +31,7 @@ def test_a_job_keeps_its_look_and_gives_it_back_when_it_is_gone() -> None:
     assert looks.of("job-3") == first["job-3"]
 
 
-# -- the node map --------------------------------------------------------------------------------
+# -- The tests below are about the node map. -----------------------------------------------------
 
 
 def drawn(world: World) -> list[str]:
@@ -73,7 +73,7 @@ def test_only_tiles_that_change_are_drawn_again() -> None:
     assert after != before
 
 
-# -- charts --------------------------------------------------------------------------------------
+# -- The tests below are about the charts and their samples. -------------------------------------
 
 
 def test_a_sample_counts_what_ready_nodes_have_and_jobs_take() -> None:
@@ -100,7 +100,7 @@ def test_prices_have_a_chart_of_their_own_where_there_are_any() -> None:
     assert [chart.title for chart in charts_of(samples, 20, prices=True)] == ["Utilisation", "Jobs", "Prices"]
 
 
-# -- frames --------------------------------------------------------------------------------------
+# -- The tests below are about the rows that a viewer is sent with a new frame. ------------------
 
 
 def test_a_viewer_is_sent_the_rows_that_it_has_not() -> None:

@@ -13,7 +13,9 @@ FRAME = 0.03
 
 
 class Drawing(Clock):
-    """A clock that moves only by sleeping and drawing; every frame has a new revision."""
+    """A clock for a page whose frames it draws itself: a sleep moves it by its length, and drawing a frame by `FRAME`
+    seconds. ``drawn`` has the time of each drawing, and every frame has a new revision.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -26,7 +26,9 @@ def test_a_job_behind_its_schedule_says_by_how_much() -> None:
     assert "schedule" not in panel(made)
     made.now += SLOT / 2
     made.do(Reported("job-a", Report(made.now, done=1 / 12)))
-    told = "1 worker-slot (8 % of its work) behind: it needs 11 more, and its schedule has 10"
+    told = (
+        "1 worker-slot (8 % of its work) behind its schedule: it still needs 11 worker-slots, and its schedule has 10"
+    )
     assert f"<strong>Its schedule:</strong> {told}" in panel(made)
 
 
@@ -54,7 +56,7 @@ def test_a_malformed_job_that_runs_names_its_field_and_says_nothing_of_what_cann
     view = explain_view(made.snapshot, bare, made.policy, made.now)
     assert view.waits is not None
     assert (view.state, view.waits.reason, view.waits.detail) == ("invalid", "JobInvalid", said)
-    assert view.mend.startswith("correct the field")
+    assert view.mend.startswith("correct the malformed field")
     assert "banana" in panel(made)
     running = explanation(made.snapshot, bare, made.policy, made.now, trials=True).running
     assert isinstance(running, Grounds)

@@ -1,4 +1,4 @@
-"""Smaller changes than one that a job was told, made here and not by what is tested."""
+"""Changes that are smaller than one that ``explain`` advised, computed here independently of the code under test."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ TENTHS = [tenth / 10 for tenth in range(10)]
 def smaller(
     snapshot: Snapshot, one: Job, change: Change, policy: Policy, now: float
 ) -> Iterator[tuple[Snapshot, float]]:
-    """States with less of that change, and how many seconds later they are looked at. now: that of the question.
+    """Yield snapshots in which less than the advised change is made, each with the seconds after which to decide.
 
-    snapshot: in which the job may be decided about: where a system judges once, with the job submitted anew.
+    snapshot: the state in which the job may be decided about. A policy that judges a job only once sees the job as
+    newly submitted there. now: the time at which the advice was given.
     """
     if change.kind is Kind.WAIT:
         yield from ((snapshot, change.size * tenth) for tenth in TENTHS)
@@ -52,7 +53,10 @@ def _replicas(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot
 
 
 def _worths(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
-    """Numbers of four figures: tenths of the way to the told one, and the next one below it."""
+    """Yield snapshots in which the job's utility is raised by less than advised.
+
+    The values have four figures: tenths of the way to the advised value, and the value just below it.
+    """
     utility = one.training.utility if one.training is not None else None
     had = utility.value if utility is not None else one.utility
     told = had + change.size
@@ -68,7 +72,7 @@ def _worths(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
 
 
 def _targets(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
-    """Slot by slot."""
+    """Yield snapshots in which the target of the job's utility curve is raised by fewer slots than advised."""
     assert one.training is not None
     assert one.training.utility is not None
     for slots in range(int(change.size)):
@@ -77,13 +81,15 @@ def _targets(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]
 
 
 def _nothing(snapshot: Snapshot, one: Job, change: Change) -> Iterator[Snapshot]:
-    """One node, or one job, is as few as there can be: without it the job goes on waiting."""
+    """Yield the unchanged snapshot: less than one node to uncordon, or one job to end, is nothing."""
     del one, change
     yield snapshot
 
 
 def _smaller_ends(snapshot: Snapshot, one: Job, change: Change, *, policy: Policy, now: float) -> Iterator[Snapshot]:
-    """Without any of the jobs that hold fewer cores than the named one."""
+    """Yield the unchanged snapshot, and one without each job that holds fewer cores than the job named
+    in the advice.
+    """
     yield from _nothing(snapshot, one, change)
     held = {
         uid: sum(pod.requests["cpu"] for pod in snapshot.every_pod_of(uid) if pod.holds_room) for uid in snapshot.jobs

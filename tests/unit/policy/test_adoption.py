@@ -1,4 +1,4 @@
-"""OASiS takes over a cluster that another policy has filled: running jobs go on unchanged, and it remembers nothing."""
+"""OASiS takes over a cluster from another policy: running jobs go on unchanged, and old schedules are forgotten."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ WORTH = Utility(100.0, 0.1, 20.0)
 
 
 def trains(name: str, epochs: int, workers: int = 2) -> JobBuilder:
-    """Return a job of one to four workers that asks for two, and has so many slots of work for them."""
+    """Return an elastic job of one to four workers that asks for ``workers``, and whose work fills ``epochs`` slots at
+    these.
+    """
     training = Training(epochs=epochs, chunks=workers, seconds=SLOT, utility=WORTH)
     return job(name, training=training, suspends=True).ps(1, cpu=1).workers(1, 4, asked=workers, cpu=2)
 
 
 def taken_over(*jobs: JobBuilder, later: float = 300.0) -> World:
-    """Start the jobs by KOD2, and let OASiS take over ``later`` seconds into a slot."""
+    """Start the jobs under KOD2, and let OASiS take over ``later`` seconds after the beginning of a slot."""
     world = World(Kod2()).nodes(node("n1", cpu=5))
     world.start(*jobs)
     world.policy, world.now = OASIS, START + later

@@ -113,7 +113,7 @@ def test_preemption_spares_half_gangs_and_takes_whole_ones_and_strangers() -> No
     assert preempt_pod(world.snapshot, {"n1": whole}) == {"n1": whole}
 
 
-# -- desired -----------------------------------------------------------------------------------------
+# -- The tests below are about `desired`, the changes that the controller is to make. ------------------------------
 
 
 def test_a_follower_and_an_unsynced_ledger_order_nothing() -> None:
@@ -219,7 +219,9 @@ def test_workers_of_a_kind_that_can_remove_several_are_taken_at_once() -> None:
 
 
 def test_a_pod_that_has_another_number_now_is_told_so_before_workers_are_taken() -> None:
-    """A Deployment's worker 1 went for good and its last pod took the place: by its old number it would go first."""
+    """A Deployment's last pod takes the number of worker 1, which is lost; by its old number it would be
+    deleted first.
+    """
     made = job("light", kind="Deployment", one_by_one=False).workers(1, 4, asked=4)
     world = World().nodes("n1").start(made)
     last = world.pod("light-worker-3")
@@ -237,7 +239,7 @@ def test_a_pod_that_has_another_number_now_is_told_so_before_workers_are_taken()
 
 
 def test_surplus_pods_without_numbers_go_before_a_member_is_bound() -> None:
-    """A ReplicaSet that has not heard of the bindings yet would take a pod that was bound just now."""
+    """The ReplicaSet may not have seen the bindings yet, and would then delete a pod that was just bound."""
     made = job("light", kind="Deployment", one_by_one=False, unnumbered=True).workers(2, 4, asked=3)
     world = World().nodes(node("n1", cpu=4))
     world.see(made, *(replace(p, gated=n > 0, refused=n == 0) for n, p in enumerate(members(made.done()))))
@@ -274,7 +276,9 @@ def test_a_pod_that_has_another_number_is_told_so_though_nothing_else_is_to_be_d
 
 
 def bounds_ordered(stated: dict[str, bool]) -> list[tuple[str, int | None, int | None]]:
-    """What a resize of a job with bounds 1 to 4 writes down."""
+    """Return what the controller is told to write for a shrunk job with bounds 1 to 4: (name, minimum,
+    maximum) each.
+    """
     world = World().nodes("n1").start(job("light", **stated).ps().workers(1, 4, asked=4))
     world.submit(job("heavy").workers(1, cpu=4).with_(utility=9.0).arrived(1))
     return [(o.name, o.min_workers, o.max_workers) for o in desired(world.snapshot, 500).replicas]
@@ -319,7 +323,7 @@ def test_nominations_are_made_above_the_node_count_and_cleared_on_release() -> N
     assert [(o.name, o.value) for o in desired(world.snapshot, 1).nominate] == [("a-ps-0", "")]
 
 
-# -- explain -------------------------------------------------------------------------------------------
+# -- The tests below are about explanations of jobs. ---------------------------------------------------
 
 
 def code(found: Explanation) -> str | None:
@@ -416,7 +420,7 @@ def test_the_queue_is_in_the_policys_own_order() -> None:
 
 
 def ahead_of(name: str, *jobs: JobBuilder, starve: float = 100) -> tuple[Ahead, ...]:
-    """Who is ahead of that job at a full node."""
+    """Return which jobs come before the named one in the queue while another job fills the only node."""
     world = World(Kod2(starve_limit=starve)).nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
     world.submit(*jobs)
     found = explain(world.snapshot, f"job-{name}", world.policy, world.now)
@@ -429,12 +433,12 @@ AHEAD = {
     "a starving one of two": (
         [job("x").workers(1).arrived(-300), job("me").workers(1).arrived(-200)], "has waited for longer",
     ),
-    "a heavier one": ([job("x").workers(2).arrived(1), job("me").workers(1)], "has more weight, 0."),
+    "a heavier one": ([job("x").workers(2).arrived(1), job("me").workers(1)], "has more weight (0."),
     "one that is heavier by less than is shown": (
         [job("x").workers(1, cpu=4).with_(utility=1.00001), job("me").workers(1, cpu=4)],
-        "has a little more weight, by less than 0.0001",
+        "has more weight, by less than 0.0001",
     ),
-    "an equal one": ([job("x").workers(1), job("me").workers(1).arrived(1)], "came first"),
+    "an equal one": ([job("x").workers(1), job("me").workers(1).arrived(1)], "arrived be"),
 }  # fmt: skip
 
 
@@ -459,11 +463,11 @@ def test_explain_names_a_running_job_that_the_gate_lets_go_first() -> None:
     world.submit(job("me").workers(1).arrived(1))
     found = explain(world.snapshot, "job-me", world.policy, world.now)
     assert found is not None
-    assert found.ahead == (Ahead("team/runs", "team/runs runs with more weight"),)
+    assert found.ahead == (Ahead("team/runs", "team/runs is running and has more weight"),)
 
 
 class Nodes(UserDict[str, Node]):
-    """Counts how often somebody goes through all nodes."""
+    """A mapping of nodes that counts in ``looks`` how often all nodes are iterated over."""
 
     looks = 0
 

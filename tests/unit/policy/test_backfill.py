@@ -15,12 +15,12 @@ from tests.builders import JobBuilder, World, job
 
 
 def trains(name: str, seconds: float, workers: int, cpu: int = 2) -> JobBuilder:
-    """So many seconds at the workers that it asks for."""
+    """Return a job that trains for so many seconds with the workers that it asks for."""
     return job(name, training=Training(seconds=seconds * workers)).workers(workers, cpu=cpu)
 
 
 def blocked(policy: Policy, runs_for: float = 1000.0) -> World:
-    """On 10 cores ``a`` has 6 for so long; ``b``, which waits, will need 8 of them."""
+    """Let job ``a`` run on 6 of 10 cores for ``runs_for`` seconds, while job ``b`` waits for 8 of them."""
     made = World(policy).nodes("n1")
     made.start(trains("a", runs_for, 3))
     made.submit(trains("b", 500.0, 4).arrived(1))
@@ -67,7 +67,7 @@ def test_jobs_that_say_nothing_are_passed_only_beside_the_reservation() -> None:
 
 
 def test_nobody_waits_for_a_job_that_no_end_would_make_room_for() -> None:
-    """It asks for more than the cluster has; at its minimum it would fit, so it is not refused."""
+    """Job b asks for more than the cluster has, and is only not refused because its minimum would fit."""
     made = World(FifoBackfill()).nodes("n1")
     made.submit(job("b").workers(1, 9, asked=9, cpu=2).arrived(1), trains("c", 1e6, 2).arrived(2))
     assert [made.state(name) for name in "bc"] == [State.WAITING, State.PLANNED]

@@ -182,7 +182,7 @@ def test_a_held_worker_beyond_a_lowered_maximum_neither_counts_nor_is_bound() ->
 
 @pytest.mark.parametrize("change", [{"slot": w(2)}, {"slot": None}, {"job_uid": "job-other", "slot": w(0)}])
 def test_who_waits_for_a_slot_that_another_pod_has_now_is_refused(change: dict[str, Any]) -> None:
-    """Another pod of its group, which another scheduler has bound, took its slot (simulation seed 100118)."""
+    """The slot was taken by another pod of the group, bound by another scheduler (simulation seed 100118)."""
     world = planned()
     world.hold(PODS[0])
     world.hold(PODS[1])
@@ -227,7 +227,9 @@ def test_a_hold_after_its_drop_counts() -> None:
 
 
 def test_a_hold_of_the_step_that_tells_of_the_binding_before_it_sends_another_one() -> None:
-    """The refusal must not be taken for that of the new binding, whose room would be given away (seed 107263)."""
+    """BindRefused is about the earlier binding: if it counted for the new one, the room would be given away (seed
+    107263).
+    """
     world = planned()
     effects = [e for uid in PODS for e in world.hold(uid)]
     world.answer(effects[1:])
@@ -238,7 +240,7 @@ def test_a_hold_of_the_step_that_tells_of_the_binding_before_it_sends_another_on
 
 
 def test_bindings_of_a_large_gang_may_take_longer_than_one_has() -> None:
-    """They are sent together, but a busy API server answers one after the other."""
+    """The bindings are sent together, but a busy API server answers one after the other."""
     made = job("a").workers(4, cpu=1)
     world = World().nodes("n1").rules(repair_seconds=20.0)
     world.submit(made)
@@ -259,7 +261,8 @@ def test_k_of_n_fail_the_rest_is_retried_and_at_the_deadline_the_gang_is_release
     assert world.state("a") is State.BINDING
     assert [type(e) for e in world.hold(PODS[1])] == [Bind]
     world.do(BindRefused(PODS[1], "conflict"))
-    effects2 = world.pass_time(24.0)  # within 30 s, as shipped, with the time that its pods take to go
+    # gives up within the 30 s of the shipped settings, including the time that the pods take to go
+    effects2 = world.pass_time(24.0)
     assert [e.reason for e in effects2 if isinstance(e, Released)] == [Reason.BIND_FAILED]
     assert world.state("a") is State.RELEASING
     world.do(PodGone(PODS[0]))
@@ -306,7 +309,9 @@ def test_a_gang_of_which_no_binding_was_made_is_bound_together_or_not_at_all_the
 
 @pytest.mark.parametrize("comes_first", [True, False])
 def test_a_member_that_asks_in_the_step_of_those_refusals_is_not_bound_alone(comes_first: bool) -> None:
-    """Simulation seed 6162: the first bindings of a new leader were refused."""
+    """Simulation seed 6162: the first two bindings of a new leader are refused when a third member makes
+    its bind call.
+    """
     world = World().nodes("n1")
     world.submit(job("a").workers(2, 3, asked=3))
     effects = [e for index in (0, 1) for e in world.hold(f"uid-a-worker-{index}")]
@@ -321,7 +326,7 @@ def test_a_member_that_asks_in_the_step_of_those_refusals_is_not_bound_alone(com
 
 @pytest.mark.parametrize("room", [4, 6])
 def test_a_successor_is_bound_once_its_predecessor_is_gone_or_where_there_is_room_for_both(room: int) -> None:
-    """Simulation seed 114319: kube-scheduler had lost count of a bound pod on that node."""
+    """Simulation seed 114319: kube-scheduler no longer counted a terminating pod that still held room on the node."""
     world = World().nodes(node("n1", cpu=room))
     world.start(job("a").workers(2, 2))
     old = world.pod("a-worker-1")
@@ -419,5 +424,5 @@ def test_room_stolen_by_a_stranger_does_not_break_the_sums() -> None:
         world.hold(uid)
     world.see(guest("thief", "n1", cpu=9))
     assert len(world.over()) == 1
-    # Its bindings are on their way: what becomes of them decides.
+    # The gang's bindings are in flight, so their outcomes decide what becomes of the gang.
     assert world.state("a") is State.BINDING

@@ -1,4 +1,4 @@
-"""Why a gang has no room is told by the constraint that binds: without it the gang would have a place."""
+"""Why a gang has no room: the reason names the constraint without which the gang would have a place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def waiting(*nodes: Node, of: JobBuilder) -> tuple[Reason, str]:
 ONE = {
     "pods on the only node": (
         [built("n1", pods=3)], job("a").workers(4, cpu=0.1, memory=0),
-        "4 pods asked for, the nodes have 3 pods",
+        "members ask for 4 pods in all, the nodes have 3 pods",
     ),
     "a device that no node has so many of": (
         [built("n1", **{NPU: 8})], job("a").workers(1, cpu=0, memory=0, **{NPU: 16}),
@@ -45,11 +45,11 @@ ONE = {
     ),
     "cpu of all nodes together": (
         [built("n1"), built("n2")], job("a").workers(9, cpu=2, memory=1),
-        "18 cpu asked for, the nodes have 16 cpu",
+        "members ask for 18 cpu in all, the nodes have 16 cpu",
     ),
     "cpu in pieces": (
         [built("n1"), built("n2")], job("a").workers(3, cpu=5, memory=1),
-        "15 cpu asked for, the nodes have 16 cpu in pieces that are too small",
+        "members ask for 15 cpu in all, the nodes have 16 cpu in pieces that are too small",
     ),
     "memory of a ps": (
         [built("n1")], job("a").ps(1, memory=64).workers(1),
@@ -61,7 +61,7 @@ ONE = {
     ),
     "a host port": (
         [built("n1"), built("n2")], job("a").workers(3, cpu=1, memory=1, **{f"{HOST_PORT}TCP/8080": 1}),
-        "host port TCP/8080 asked for by 3 members, and a node has it once",
+        "3 members ask for host port TCP/8080, and a node has it once",
     ),
     "a taint": (
         [node("n1", taints=(taint("team", "a"),))], job("a").workers(1),
@@ -70,8 +70,8 @@ ONE = {
     "a node selector": (
         [node("n1"), node("n2", labels={"gpu": "a100"})],
         job("a").workers(1, constraints=Constraints(node_selector=(("gpu", "h100"),))),
-        "n1 does not match its node selector or node affinity for gpu, "
-        "n2 does not match its node selector or node affinity for gpu",
+        "n1 does not match the gang's node selector or node affinity for gpu, "
+        "n2 does not match the gang's node selector or node affinity for gpu",
     ),
 }  # fmt: skip
 
@@ -87,8 +87,8 @@ def test_figures_are_of_the_nodes_that_take_the_gang_and_rules_name_those_that_w
     gang = job("a").workers(4, cpu=0.1, memory=0, constraints=Constraints(node_selector=(("size", "few"),)))
     assert waiting(few, other, small, of=gang) == (
         Reason.TOO_LARGE,
-        "4 pods asked for, the nodes open to it have 3 pods; "
-        "or other does not match its node selector or node affinity for size",
+        "members ask for 4 pods in all, the nodes open to it have 3 pods; "
+        "or other does not match the gang's node selector or node affinity for size",
     )
 
 
@@ -96,7 +96,7 @@ def test_of_two_constraints_that_bind_both_are_told() -> None:
     gang = job("a").ps(1, cpu=4).workers(3, cpu=4, memory=1)
     assert waiting(built("n1", pods=3), of=gang) == (
         Reason.TOO_LARGE,
-        "16 cpu asked for, the nodes have 8 cpu; and 4 pods asked for, the nodes have 3 pods",
+        "members ask for 16 cpu in all, the nodes have 8 cpu; and members ask for 4 pods in all, the nodes have 3 pods",
     )
 
 
@@ -113,6 +113,29 @@ def test_pods_that_a_gang_outranks_and_does_not_preempt_are_told(priority: int, 
     assert found.waits is not None
     assert found.waits.reason == Reason.ROOM_OF_OTHERS.value
     assert ("lower priority (team/other), which Kohort does not preempt" in found.arithmetic) is told
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    ],
+)
+def test_a_taint_that_kubernetes_sets_closes_the_node_for_a_time(key: str) -> None:
+    world = World().nodes(node("n1", taints=(taint(key),)), node("n2", cpu=1))
+    world.submit(job("a").workers(2))
+    found = reason_of(world.snapshot, world.snapshot.jobs["job-a"])
+    assert (found.reason, found.detail) == (Reason.NODES_CLOSED, f"the taint {key}:NoSchedule of n1 is not tolerated")
+    world.see(replace(node("n1"), version=2))
+    assert world.gang("a").admitted
+
+
+def test_a_taint_of_somebodys_own_asks_for_a_change() -> None:
+    reserved = node("n1", taints=(taint("example.com/node.kubernetes.io"),))
+    assert waiting(reserved, of=job("a").workers(2))[0] is Reason.TOO_LARGE
 
 
 def test_a_cluster_without_nodes_is_told_as_one() -> None:
@@ -157,5 +180,5 @@ def test_what_binds_now_is_told_where_the_gang_waits_for_room() -> None:
     assert told is not None
     assert told.waits is not None
     assert told.waits.reason == Reason.NO_ROOM.value
-    assert "3 pods asked for, the nodes have 1 pod free" in told.arithmetic
-    assert "comes closest and lacks 2 pods" in told.arithmetic
+    assert "members ask for 3 pods in all, the nodes have 1 pod free" in told.arithmetic
+    assert "comes closest to holding the whole gang alone and lacks 2 pods" in told.arithmetic

@@ -1,4 +1,4 @@
-"""Damping: what a person sets is respected and told; under constant load nobody is turned to and fro."""
+"""Damping: a person's edits are respected and reported, and under constant load no job keeps growing and shrinking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELASTIC = job("a", min_stated=True, max_stated=True).workers(1, 6, asked=4, cpu=
 
 
 def running() -> World:
-    """Four workers of one to six; the node has room for four."""
+    """Start an elastic job of one to six workers with four, on a node with room for four."""
     world = World().nodes(node("n1", cpu=4)).start(ELASTIC)
     world.effects.clear()
     assert world.gang("a").workers == 4
@@ -33,7 +33,7 @@ def test_a_lower_count_that_a_person_sets_is_taken_over_and_told() -> None:
     assert world.gang("a").workers == 2
     assert edits(world) == [Edited("job-a", "workers", 4, 2, kept=True)]
     world.operate(ELASTIC)
-    world.pass_time(30.0)  # the cool-down is 60 s
+    world.pass_time(30.0)  # half of the cool-down of 60 s
     assert world.gang("a").workers == 2
 
 
@@ -45,7 +45,9 @@ def test_a_higher_count_that_a_person_sets_is_set_back_and_told() -> None:
 
 
 def test_our_own_counts_are_nobodys_edits() -> None:
-    """Down one at a time, as the operator needs it, and up again."""
+    """Kohort shrinks the job one worker at a time, as its operator needs it, and grows it again; none of this is an
+    edit.
+    """
     world = running()
     heavy = job("b", utility=100.0).workers(2, cpu=1)
     world.submit(heavy)
@@ -75,7 +77,8 @@ def test_a_bound_that_a_person_sets_is_in_force_and_told(changed: JobBuilder, ed
     assert edits(world) == [edit]
     heavy = job("b", utility=100.0).workers(2, cpu=1)
     world.submit(heavy)
-    assert world.gang("a").workers == (2 if edit.what == "max-workers" else 4)  # three of four leave no room for two
+    # a minimum of three of the four workers leaves no room for the two of b
+    assert world.gang("a").workers == (2 if edit.what == "max-workers" else 4)
 
 
 def test_a_bound_that_follows_from_the_replicas_is_nobodys_edit() -> None:
@@ -88,7 +91,7 @@ def test_a_bound_that_follows_from_the_replicas_is_nobodys_edit() -> None:
 
 
 def test_workers_that_a_person_gives_a_rigid_job_are_kept() -> None:
-    """Its bounds are what it asks for: the target follows in the same step."""
+    """A rigid job's bounds are the number of workers that it asks for, so the target follows in the same step."""
     rigid = job("a", min_stated=False, max_stated=False, elastic=False)
     world = World().nodes(node("n1", cpu=8)).start(rigid.workers(2, 2, cpu=1))
     world.effects.clear()
@@ -99,7 +102,7 @@ def test_workers_that_a_person_gives_a_rigid_job_are_kept() -> None:
 
 @pytest.mark.parametrize(("cpu", "target"), [(8, 6), (4, 4)], ids=["there is room", "there is none"])
 def test_more_workers_of_a_job_without_a_stated_maximum_raise_that(cpu: int, target: int) -> None:
-    """Whether the workers come is the policy's to say; that so many may come has been said."""
+    """The user's higher count is taken as the new maximum; the policy decides whether the workers are given."""
     loose = job("a", min_stated=True, max_stated=False)
     world = World().nodes(node("n1", cpu=cpu)).start(loose.workers(2, 4, asked=4, cpu=1))
     world.effects.clear()
@@ -128,11 +131,11 @@ def test_bounds_of_a_suspended_job_whose_kind_is_suspended_by_a_field_are_told()
     assert edits(world) == [Edited("job-a", "max-workers", 6, 4, kept=True)]
 
 
-# -- constant load -----------------------------------------------------------------------------------
+# -- The test below is about jobs under a constant load. ---------------------------------------------
 
 
 def turned(effects: list[tuple[float, int]]) -> list[float]:
-    """When the direction of a job's resizing changed: from its counts over time."""
+    """Return the times at which a job's resizing changed direction, from its (time, workers) in order of time."""
     signs = [(at, after > before) for (_, before), (at, after) in pairwise(effects) if after != before]
     return [at for (_, was), (at, now) in pairwise(signs) if was is not now]
 
@@ -140,7 +143,9 @@ def turned(effects: list[tuple[float, int]]) -> list[float]:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("policy", ["kod2", "drs", "dragon"])
 def test_under_constant_load_nobody_changes_direction_more_than_twice_in_ten_minutes(policy: str, seed: int) -> None:
-    """Five elastic jobs, more than two nodes hold, all there from the start; half an hour of looks."""
+    """Five elastic jobs ask for more than two nodes hold, all from the start; their counts are followed for half an
+    hour.
+    """
     chance = random.Random(seed)
     world = World(make_policy(policy)).nodes(*(node(f"n{n}", cpu=8) for n in range(2)))
     jobs = [

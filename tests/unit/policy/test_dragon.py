@@ -14,12 +14,13 @@ from policy.placement.shrink import NOBODY, Reclaimable
 from policy.systems.dragon import Dragon, DragonCycle, Idle, Sizes, Urgent, Victims
 from tests.builders import START, JobBuilder, World, guest, job, node
 
-WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)  # 9 of 10 cores, 3 workers above its minimum
+# a job that takes 9 of 10 cores and has 3 workers above its minimum
+WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)
 NEVER = 1e9
 
 
 def full() -> World:
-    """One node of 10 cores, of which wide has 9."""
+    """Fill 9 of the 10 cores of a node with the job WIDE."""
     return World(Dragon()).nodes("n1").start(WIDE)
 
 
@@ -104,7 +105,7 @@ def test_2_how_much_surplus_there_must_be(strict: bool, minimum: int, idle: int,
 
 
 def two_hosts(victims: Victims) -> World:
-    """n1 has a job with 3 workers to spare and n2 one with 2, each worker of 2 cores; no core is free."""
+    """Fill node n1 with a job of 3 workers above its minimum and n2 with one of 2; each worker has 2 cores."""
     world = World(Dragon(victims=victims)).nodes(node("n1", cpu=8), node("n2", cpu=6))
     world.start(job("two").workers(1, 3, asked=3, cpu=2))
     world.now += 1
@@ -198,7 +199,7 @@ def test_4_with_how_many_workers_a_job_starts(sizes: Sizes, workers: int) -> Non
 
 
 def small_one(policy: Dragon, *others: JobBuilder) -> World:
-    """One job of 1 to 4 workers on a node with room for all of them."""
+    """Start an elastic job of 1 to 4 workers with one worker; there is room for all four."""
     return World(policy).nodes("n1", "n2").start(job("a").ps().workers(1, 4, asked=1, cpu=2), *others)
 
 
@@ -252,7 +253,8 @@ def test_5_idle_room_is_used_beside_an_urgent_job_that_nobody_can_help_where_it_
 def test_5_no_job_is_restarted_that_is_done_in_less_than_two_restarts() -> None:
     world = small_one(Dragon(restart_seconds=50.0))
     world.now += 60
-    for at, done in ((50, 0.1), (60, 0.2)):  # 80 s are left at 60 s
+    # By these reports the job has 80 s left at second 60, which is less than two restarts of 50 s.
+    for at, done in ((50, 0.1), (60, 0.2)):
         world.do(Reported("job-a", Report(START + at, done=done)))
     world.pass_time(1)
     assert world.gang("a").workers == 1

@@ -13,7 +13,8 @@ from policy.placement.grow import Where
 from policy.systems.drs import Drs, Requirement, Victims, Worth
 from tests.builders import START, JobBuilder, JobSeen, PodGone, PodSeen, World, guest, job, members, node, pod, w
 
-WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)  # 9 of 10 cores, 3 workers above its minimum
+# a job that takes 9 of 10 cores and has 3 workers above its minimum
+WIDE = job("wide").ps().workers(1, 4, asked=4, cpu=2)
 
 
 def admitted(world: World, *jobs: JobBuilder) -> list[str]:
@@ -68,7 +69,7 @@ def test_weighting_cpu_and_memory_count_as_shares_of_the_cluster() -> None:
 def test_utility_by_oasis_falls_while_the_job_waits() -> None:
     policy = Drs(worth=Worth.SIGMOID, slot_seconds=60.0)
     curve = Training(epochs=1, chunks=2, batches=30, seconds=2.0, utility=Utility(10.0, 1.0, 3.0))
-    of = job("a", training=curve).workers(1, 2).done()  # 120 s of one worker, 60 s of two: a slot
+    of = job("a", training=curve).workers(1, 2).done()  # one worker needs 120 s, two need 60 s, which is one slot
     nobody = World(policy).snapshot
     assert policy.utility(nobody, of, START) == pytest.approx(10 / (1 + math.exp(1 - 3)))
     assert policy.utility(nobody, of, START + 120) == pytest.approx(10 / (1 + math.exp(3 - 3)))
@@ -77,7 +78,8 @@ def test_utility_by_oasis_falls_while_the_job_waits() -> None:
 
 def test_utility_by_oasis_counts_the_exchange_of_gradients_as_oasis_does() -> None:
     policy = Drs(worth=Worth.SIGMOID, slot_seconds=60.0)
-    # 60 batches of 1 s, and 2 * 8 * 125 Mbit at 1 Gbit/s: 2 s more for each, so 180 s of one worker, 90 s of two.
+    # Each of 60 batches takes 1 s, and 2 s more to exchange 2 * 8 * 125 Mbit at 1 Gbit/s. So one worker needs 180 s,
+    # two need 90 s.
     wire = Training(chunks=2, batches=30, seconds=1.0, gradient=125.0, worker_bandwidth=1.0)
     curve = Utility(10.0, 1.0, 3.0)
     of = job("a", training=replace(wire, utility=curve)).workers(1, 2).done()
@@ -204,7 +206,9 @@ def test_scale_up_behind_a_head_that_waits_only_as_the_listing_has_it(behind: bo
 
 @pytest.mark.parametrize(("victims", "state"), [(Victims.LOWER, State.REPAIRING), (Victims.ALL, State.RUNNING)])
 def test_scale_down_whose_workers_may_be_taken(victims: Victims, state: State) -> None:
-    """Only a gang in repair can have less utility than a victim: the head that shrinks others has the most."""
+    """Only a gang in repair can have less utility than a victim, because a head that shrinks others has the most
+    utility.
+    """
     world = World(Drs(victims=victims)).nodes("n1", "n2").start(WIDE.with_(utility=5.0))
     broken = job("broken").workers(2, cpu=4).arrived(1)
     world.start(broken)

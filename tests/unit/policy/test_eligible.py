@@ -1,4 +1,4 @@
-"""Which gangs may be bound at their first bind call: each row of the table of plugins, with it and without it."""
+"""Which gangs may be bound at their first bind call: each obstacle in the table of plugins, present and absent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def planned(*nodes: Any, gang: Any = GANG, **rules: Any) -> World:
 
 
 def with_places(world: World) -> World:
-    """Let the pods state that they go anywhere, as the translator reads them."""
+    """Give the members of job a the empty node constraints that the translator reads from pods that may go anywhere."""
     world.see(*(replace(one, places=Constraints()) for one in world.snapshot.pods_of("job-a")))
     return world
 
@@ -50,7 +50,9 @@ def test_a_field_at_which_a_plugin_looks_is_in_the_way_and_names_the_plugin(fiel
 
 
 def test_every_default_plugin_of_kube_scheduler_is_in_the_table() -> None:
-    """Kubernetes 1.37: pkg/scheduler/apis/config/v1/default_plugins.go and framework/plugins/names/names.go."""
+    """The list is that of Kubernetes 1.37, in pkg/scheduler: apis/config/v1/default_plugins.go,
+    framework/plugins/names.
+    """
     assert PLUGINS.keys() == {
         "PrioritySort", "DefaultBinder", "DefaultPreemption", "DynamicResources", "GangScheduling", "ImageLocality",
         "InterPodAffinity", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
@@ -71,7 +73,7 @@ def test_a_plugin_that_kohort_does_not_know_is_in_the_way_of_every_gang() -> Non
 def test_another_pods_anti_affinity_is_in_the_way_in_its_namespaces(
     repels: tuple[str, ...], hinders: bool, where: str
 ) -> None:
-    """A pod that is not bound yet counts too, because kube-scheduler may have nominated it."""
+    """Such a pod counts before it is bound, too, because kube-scheduler may have nominated it."""
     world = with_places(planned())
     other = replace(guest("lonely", where), repels=repels, phase=Phase.RUNNING if where else Phase.PENDING)
     world.see(other)
@@ -100,7 +102,7 @@ def test_explain_says_why_each_member_is_checked() -> None:
     world.see(replace(world.snapshot.pods["uid-a-worker-1"], unchecked=("volumes",)))
     told = explain(world.snapshot, "job-a", Kod2(), world.now)
     assert told is not None
-    assert told.checked_singly.startswith("worker-1 has volumes, at which VolumeRestrictions and ")
+    assert told.checked_singly.startswith("worker-1 has volumes, which kube-scheduler checks (VolumeRestrictions and ")
     told = explain(world.rules(commit_first=False).snapshot, "job-a", Kod2(), world.now)
     assert told is not None
     assert told.checked_singly == ""
@@ -116,8 +118,8 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "gated": ({"gated": True}, "worker-1 still has its scheduling gate"),
     "terminating": ({"terminating": True}, "worker-1 has no pod yet"),
     "failed": ({"phase": Phase.FAILED}, "worker-1 has no pod yet"),
-    "of another scheduler": ({"opted_in": False}, "worker-1 does not name Kohort's scheduler"),
-    "choosy": ({"places": POOL}, "does not take worker-1 by its taints or labels"),
+    "of another scheduler": ({"opted_in": False}, "the pod of worker-1 does not have Kohort's schedulerName"),
+    "choosy": ({"places": POOL}, "keep worker-1 off it"),
 }
 
 
@@ -140,16 +142,19 @@ def test_a_planned_member_without_a_pod_is_in_the_way() -> None:
 
 
 NODES: dict[str, tuple[dict[str, Any], str]] = {
-    "cordoned": ({"unschedulable": True}, "n1 takes no pods now"),
-    "not ready": ({"ready": False}, "n1 takes no pods now"),
-    "tainted": ({"taints": (taint("gpu"),)}, "n1 does not take ps-0 by its taints or labels"),
-    "smaller": ({"allocatable": node("n1", cpu=2).allocatable}, "n1 has no room for all that is planned there"),
+    "cordoned": ({"unschedulable": True}, "node n1 takes no pods now"),
+    "not ready": ({"ready": False}, "node n1 takes no pods now"),
+    "tainted": ({"taints": (taint("gpu"),)}, "the taints or labels of node n1 keep ps-0 off it"),
+    "smaller": (
+        {"allocatable": node("n1", cpu=2).allocatable},
+        "node n1 has no room for all pods that are planned there",
+    ),
 }
 
 
 @pytest.mark.parametrize(("change", "words"), NODES.values(), ids=NODES.keys())
 def test_every_planned_node_must_take_its_members_now(change: dict[str, Any], words: str) -> None:
-    """The plan may be older than the node's taints and labels, and no plugin checks them again."""
+    """The node's taints and labels may have changed since it was planned, and no plugin checks them at a first bind."""
     world = with_places(planned("n1"))
     changed = replace(world.snapshot.nodes["n1"], **change)
     assert in_the_way(replace(world.snapshot, nodes={"n1": changed}), world.gang("a")) == words

@@ -15,7 +15,7 @@ POLICIES = pytest.mark.parametrize("policy", ["kod2", "drs", "dragon"])
 
 
 def running(policy: str, *, keeps_ended: bool, cpu: int) -> tuple[World, JobBuilder]:
-    """Start a job of 2 to 8 workers with four, of one core each."""
+    """Start an elastic job of 2 to 8 workers with four workers of one core each; return the world and the job."""
     world = World(make_policy(policy)).nodes(node("n1", cpu=cpu))
     one = job("a").workers(2, 8, asked=4, cpu=1).with_(keeps_ended=keeps_ended)
     world.start(one)
@@ -42,7 +42,7 @@ def test_it_does_not_grow_into_the_room_of_those_that_are_done(policy: str) -> N
     later(world)
     assert world.gang("a").workers == 4
     told = held_back(world.snapshot, world.snapshot.jobs["job-a"], world.policy, world.now)
-    assert told == "its end: some of its workers are done already"
+    assert told == "its end: some of its workers have finished already"
 
 
 @pytest.mark.parametrize(("keeps_ended", "workers"), [(True, 4), (False, 2)])

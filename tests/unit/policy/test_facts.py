@@ -53,13 +53,13 @@ SELECTED = Constraints(node_selector=(("pool", "a"),))
 
 
 def test_members_go_where_their_pods_say_and_not_their_template() -> None:
-    """Admission has given them a toleration; with the template's alone they would find no node."""
+    """An admission controller has given the pods a toleration, without which no node would take them."""
     world = World().nodes(node("n1", taints=(taint("gpu"),)))
     world.do(JobSeen(GANG.done()))
     pods = [replace(p, places=TAINTED) for p in members(GANG.done())]
     world.do(*map(PodSeen, pods))
     assert world.plan("a").items() >= {str(p.slot): "n1" for p in pods}.items()
-    world.do(JobSeen(GANG.with_(version=2).done()))  # its status has changed
+    world.do(JobSeen(GANG.with_(version=2).done()))  # a newer version of the job object arrives, with the same template
     assert {role.constraints for role in world.snapshot.jobs["job-a"].roles} == {TAINTED}
 
 
@@ -107,7 +107,9 @@ def test_the_slot_is_the_newest_living_pods_whatever_the_order() -> None:
 
 @pytest.mark.parametrize("first", [0, 1], ids=["the failed one first", "the failed one last"])
 def test_a_failed_pod_gives_its_slot_up_to_one_that_is_as_young(first: int) -> None:
-    """A Deployment's failed pods stay, and an older pod moves into the slot (simulation seed 106482)."""
+    """A Deployment keeps its failed pods, and a pod that is no younger takes the failed pod's slot (simulation seed
+    106482).
+    """
     world = World().nodes("n1")
     gang = job("a").workers(2)
     waiting, other = members(gang.done())
@@ -169,7 +171,7 @@ def test_our_own_earlier_order_that_is_shown_late_is_nobodys_edit() -> None:
     assert world.gang("a").workers == 2
     world.see(JobBuilder(world.snapshot.jobs["job-a"]).replicas(3))
     assert world.gang("a").workers == 2
-    # Our order of 3 is shown only after a second shrink, to 1.
+    # The watch shows the ordered 3 workers only after a second shrink, to 1.
     world.snapshot = replace(
         world.snapshot,
         gangs={**world.snapshot.gangs, "job-a": replace(world.gang("a"), workers=3, scaling=Scaling(targets=(2,)))},
@@ -282,7 +284,7 @@ def test_a_node_that_comes_back_brings_its_bound_pods_with_it() -> None:
 
 @pytest.mark.parametrize("job_first", [True, False], ids=["the job is known", "the job becomes known"])
 def test_a_pod_that_claims_a_slot_under_another_jobs_name_gets_none(job_first: bool) -> None:
-    """The newest pod has the slot, so a forged owner name would push a member out and be planned in its place."""
+    """The newest pod gets a slot, so a pod with a forged owner would replace a real member and be planned for."""
     rigid = job("a").ps().workers(2)
     real = [replace(p, owner="a") for p in members(rigid.done())]
     forged = replace(real[1], uid="uid-x", name="x-worker-0", owner="x", since=real[1].since + 5)

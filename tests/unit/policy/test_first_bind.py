@@ -1,4 +1,4 @@
-"""``barrier.commit: first``: an eligible gang is bound by the first bind call of any member, another at the barrier."""
+"""``barrier.commit: first``: an eligible gang is bound at any member's first bind call, other gangs at the barrier."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PODS = ("uid-a-ps-0", "uid-a-worker-0", "uid-a-worker-1")
 
 
 def readable(of: Job, workers: int | None = None) -> list[Pod]:
-    """Return the members as the translator reads them: with node constraints, here none."""
+    """Return the job's member pods with empty node constraints, as the translator reads them."""
     return [replace(one, places=ANYWHERE) for one in members(of, workers)]
 
 
@@ -105,7 +105,7 @@ def test_a_gang_that_becomes_complete_while_a_bind_is_held_is_sent_then() -> Non
 
 
 def test_our_own_bindings_do_not_send_the_next_gang_back_to_the_barrier() -> None:
-    """Both gangs are on one node, which BindDone of the first one has filled in the same step."""
+    """Both gangs are on one node, and the BindDone of the first gang changes this node in the same step."""
     world = submitted(planned("n1"), job("b").workers(1, cpu=1))
     first = world.hold(PODS[0])
     done = [BindDone(e.uid, e.node) for e in first if isinstance(e, Bind)]
@@ -185,7 +185,7 @@ def test_a_member_that_is_deleted_meanwhile_is_repaired() -> None:
 
 
 def refused(world: World, *uids: str) -> World:
-    """Let kube-scheduler have refused these pods before there was a plan, so that they sleep in its queue."""
+    """Mark these pods as refused by kube-scheduler before there was a plan, so that they wait in its queue."""
     why = "0/2 nodes are available: kohort: the gang waits for room"
     world.see(*(replace(world.snapshot.pods[uid], refused=True, refusal=why) for uid in uids))
     return world
@@ -215,7 +215,7 @@ def test_all_are_woken_where_each_must_pass_the_barrier() -> None:
 
 
 def test_all_others_are_woken_when_the_first_call_is_held_after_all() -> None:
-    """A node was tainted after the wake-up."""
+    """The planned node gets a taint after the first member was woken, so the gang is no longer eligible."""
     world = refused(planned("n1"), *PODS)
     world.see(node("n1", taints=(taint("gpu"),)))
     world.hold(PODS[0])
@@ -223,7 +223,9 @@ def test_all_others_are_woken_when_the_first_call_is_held_after_all() -> None:
 
 
 def test_the_condition_that_kube_scheduler_wrote_on_a_bound_member_is_set_right() -> None:
-    """It had the member in its cycle while Kohort bound it; without early bindings nothing is written."""
+    """kube-scheduler was trying to schedule the member while Kohort bound it; without first bind no condition is
+    mended.
+    """
     world = planned()
     world.answer(world.hold(PODS[0]))
     assert desired(world.snapshot, 500).scheduled == ()

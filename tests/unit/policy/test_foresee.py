@@ -1,4 +1,6 @@
-"""When a waiting job may start: as running jobs tell it, decided by the same policy, and honestly unknown otherwise."""
+"""Forecasts of when a waiting job starts: computed from running jobs' reports by the same policy, or
+stated as unknown.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.builders import START, World, guest, job, node
 
 
 def busy(policy: str = "kod2", seconds: float | None = 100) -> World:
-    """One node that a running job fills; ``seconds``: what its two workers still have to train."""
+    """Fill a node with a running job whose two workers still train for ``seconds`` (None: unknown);
+    another job waits.
+    """
     world = World(make_policy(policy)).nodes("n1")
     work = None if seconds is None else Training(batches=int(2 * seconds))
     world.start(job("runs", training=work).workers(2, cpu=5, memory=1))
@@ -39,7 +43,7 @@ def test_what_has_been_trained_is_not_waited_for_again() -> None:
 
 def test_reports_tell_it_better() -> None:
     world = busy()
-    for at, done in ((10, 0.1), (20, 0.3)):  # 2 % a second
+    for at, done in ((10, 0.1), (20, 0.3)):  # these reports make 2 % of the work a second
         world.now = START + at
         world.do(Reported("job-runs", Report(world.now, None, done)))
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
@@ -49,7 +53,10 @@ def test_reports_tell_it_better() -> None:
 def test_who_does_not_tell_is_named_and_nothing_is_made_up() -> None:
     world = busy(seconds=None)
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
-    assert (start.at, start.basis) == (None, "team/runs does not tell how long it trains")
+    assert (start.at, start.basis) == (
+        None,
+        "neither reports nor kohort.dev/training tell how long team/runs will train",
+    )
 
 
 def test_what_no_end_helps_is_said_so() -> None:
@@ -67,21 +74,25 @@ def test_those_ahead_take_room_first_and_their_own_end_is_waited_for() -> None:
     starts = foresee(world.snapshot, world.policy, world.now)
     first = starts["job-waits"]
     assert first.at == pytest.approx(START + 100)
-    assert starts["job-second"].at is None  # the one ahead does not tell how long it will train
-    assert "team/waits does not tell" in starts["job-second"].basis
+    assert starts["job-second"].at is None  # the job before it does not state how long it will train
+    assert "how long team/waits will train" in starts["job-second"].basis
 
 
 def test_a_job_that_says_only_what_its_metric_is_like_does_not_tell_how_long_it_trains() -> None:
     world = World().nodes("n1").start(job("runs", training=Training(alpha=0.05)).workers(1, cpu=8))
     world.submit(job("waits").workers(1, cpu=8).arrived(1))
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
-    assert (start.at, start.basis) == (None, "team/runs does not tell how long it trains")
+    assert (start.at, start.basis) == (
+        None,
+        "neither reports nor kohort.dev/training tell how long team/runs will train",
+    )
 
 
 def test_time_alone_may_be_enough() -> None:
     world = World().nodes("n1")
     world.submit(job("a").workers(1))
-    world.pass_time(world.snapshot.rules.plan_seconds)  # nobody comes to the barrier: it backs off
+    # no member calls bind, so the plan is given up and the gang backs off
+    world.pass_time(world.snapshot.rules.plan_seconds)
     start = foresee(world.snapshot, world.policy, world.now)["job-a"]
     assert start.at == pytest.approx(world.gang("a").tries.not_before, abs=1.5)
     assert start.basis == "if no other job comes, once its back-off is over"
@@ -105,7 +116,7 @@ def test_growth_brings_the_end_nearer() -> None:
 
 @pytest.mark.parametrize("policy", ["kod2", "drs", "dragon", "specon", "oasis", "drf", "fifo"])
 def test_what_is_foretold_comes_true(policy: str) -> None:
-    """The job that runs ends when it said it would, and the other starts at that moment and not before."""
+    """The running job ends at the time that it stated, and the waiting job starts at that time and not before."""
     world = busy(policy)
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
     assert start.at is not None, start.basis
@@ -141,4 +152,4 @@ def test_several_that_do_not_tell_are_several() -> None:
     world.start(job("a").workers(1, cpu=2), job("b").workers(1, cpu=2))
     world.submit(job("waits").workers(1, cpu=2).arrived(1))
     start = foresee(world.snapshot, world.policy, world.now)["job-waits"]
-    assert start.basis == "team/a, team/b do not tell how long they train"
+    assert start.basis == "neither reports nor kohort.dev/training tell how long team/a, team/b will train"

@@ -34,7 +34,7 @@ def freeing(policy: Policy) -> World:
 
 
 def obey(world: World) -> list[str]:
-    """Delete the workers beyond the target, as the operator does, and return their uids; they are terminating."""
+    """Mark the workers beyond the target as terminating, as the operator's deletion does; return their uids."""
     given = world.gang("light").workers
     world.see(JobBuilder(world.snapshot.jobs["job-light"]).replicas(given))
     going = [pod for pod in world.snapshot.pods_of("job-light") if pod.slot and pod.slot.role == "worker"]
@@ -64,7 +64,7 @@ def test_pods_that_take_long_to_stop_keep_the_room_for_whom_they_were_told_to_go
 def test_room_that_nobody_frees_is_given_back_once_and_nobody_is_turned_to_and_fro(policy: Policy) -> None:
     world = freeing(policy)
     world.effects.clear()
-    pass_seconds(world, 570)  # before a job starves
+    pass_seconds(world, 570)  # less than the starvation limit
     told = [(effect.job_uid, effect.workers) for effect in world.effects if isinstance(effect, Resize)]
     assert told == [("job-light", 4)]
     late = [effect for effect in world.effects if isinstance(effect, ShrinkStalled)]

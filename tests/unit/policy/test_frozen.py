@@ -1,4 +1,4 @@
-"""Values that are made quickly are what the standard frozen dataclasses are."""
+"""Classes whose values are made by a quicker constructor behave as standard frozen dataclasses do."""
 
 from __future__ import annotations
 

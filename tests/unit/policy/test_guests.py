@@ -1,4 +1,4 @@
-"""Guests: who is invited where, who gives way, and what is remembered of it."""
+"""Guests, the rebalancer: which jobs an idle node invites, which guests give way, and what is remembered of this."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def alone(name: str, cpu: float = 1) -> JobBuilder:
 
 
 def scene(*names: str, nodes: tuple[str | Node, ...] = NODES, policy: Guests | None = None) -> World:
-    """The jobs run, one node after the other; nobody has been invited for long."""
+    """Start a one-worker job of each name, placed over the nodes in turn."""
     world = World(policy or Guests()).nodes(*nodes)
     for index, name in enumerate(names):
         world.start(alone(name).arrived(index))
@@ -25,7 +25,9 @@ def scene(*names: str, nodes: tuple[str | Node, ...] = NODES, policy: Guests | N
 
 
 def look(world: World, seconds: float = 30.0) -> dict[str, str]:
-    """Who has been moved where since the last look; the moves are made."""
+    """Let the time pass, complete the migrations that were decided, and return the new node of each
+    moved job by name.
+    """
     world.pass_time(seconds)
     found = [effect for effect in world.effects if isinstance(effect, Migrate)]
     world.effects.clear()
@@ -54,7 +56,7 @@ def at(world: World, name: str) -> str:
 
 
 def test_an_idle_node_invites_the_oldest_job_of_the_fullest_node() -> None:
-    world = scene(*"abcdefg")  # n1: a d g, n2: b e, n3: c f
+    world = scene(*"abcdefg")  # the jobs are placed so: n1 has a, d and g; n2 has b and e; n3 has c and f
     ended(world, "cf")
     assert look(world) == {"a": "n3"}
     assert world.snapshot.memory[KEY + "job-a"] == "n1"
@@ -75,7 +77,8 @@ def test_a_node_takes_one_guest_at_a_time() -> None:
 
 
 def test_invitations_keep_their_interval() -> None:
-    world = scene(*"abcdefgh", nodes=("n1", "n2", "n3", "n4"))  # n1: a e, n2: b f, n3: c g, n4: d h
+    # the jobs are placed so: n1 has a and e; n2 has b and f; n3 has c and g; n4 has d and h
+    world = scene(*"abcdefgh", nodes=("n1", "n2", "n3", "n4"))
     ended(world, "dh")
     assert look(world, 10.0) == {"a": "n4"}
     ended(world, "a")
@@ -84,7 +87,7 @@ def test_invitations_keep_their_interval() -> None:
 
 
 def test_a_guest_gives_way_at_once_to_a_job_that_is_placed_there() -> None:
-    world = scene(*"abcdef")  # n1: a d, n2: b e, n3: c f
+    world = scene(*"abcdef")  # the jobs are placed so: n1 has a and d; n2 has b and e; n3 has c and f
     ended(world, "cf")
     look(world)
     assert at(world, "a") == "n3"

@@ -1,4 +1,4 @@
-"""What holds growth back: each hindrance and their combinations by name, and on generated worlds always some."""
+"""Hindrances to growth: each is named, alone and combined, and every job in generated worlds is told one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.builders import World, guest, job, node, taint, w
 from tests.unit.policy.test_unblock import carry_out, crowded
 
 ROOM = "room: no node that it may grow on has what one more worker asks for (2 cpu, 4 GiB memory)"
-QUEUE = "jobs that wait: what is free is kept for them (team/b among them)"
+QUEUE = "jobs that wait: free room is kept for them (team/b among them)"
 FALLBACK = "gives it no more workers now"
 
 
@@ -36,16 +36,16 @@ def said(world: World, name: str = "a") -> str:
 
 
 def waiting(world: World, name: str = "b") -> World:
-    """One that needs more than any node has left."""
+    """Add a job that waits because its worker needs more cores than any node has free."""
     world.submit(job(name, utility=0.001).workers(1, cpu=8, memory=1).arrived(1))
     return world
 
 
-# -- each by name --------------------------------------------------------------------------------
+# -- In the tests below, each hindrance to growth is named. --------------------------------------
 
 
 def test_free_room_on_its_own_node_is_kept_by_the_queue_and_it_does_not_lack_room() -> None:
-    """More of the same room would start the job that waits, and this one would grow after it."""
+    """Job a is not told that it lacks room: additional room would start the waiting job first."""
     world = waiting(World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9)))
     world.see(node("n1", cpu=9))
     assert world.snapshot.free("n1")["cpu"] == 5000
@@ -72,7 +72,7 @@ def test_the_cool_down_and_the_queue_where_neither_alone_is_enough() -> None:
     world.bind(world.snapshot.jobs["job-c"])
     waiting(world)
     world.end(world.snapshot.jobs["job-c"])
-    assert said(world) == f"its cool-down of 60 s, 60 s left; and {QUEUE}"
+    assert said(world) == f"its cool-down: 60 s are left of 60 s; and {QUEUE}"
 
 
 def test_room_that_its_nodes_lack_and_a_node_that_is_no_choice() -> None:
@@ -81,14 +81,14 @@ def test_room_that_its_nodes_lack_and_a_node_that_is_no_choice() -> None:
     world.start(job("a").workers(1, 4))
     world.do(PodGone("uid-else"))
     assert said(world) == (
-        f"{ROOM}; n1 has 0 cpu free. n2 has it, but a job that one node could hold whole grows only on nodes that it "
-        "runs on (scale_out: together)"
+        f"{ROOM}; n1 has 0 cpu free; n2 has the room, but a job that one node could hold whole grows only on nodes "
+        "that it runs on (scale_out: together)"
     )
 
 
 def test_a_job_that_no_node_could_hold_whole_is_told_of_all_nodes() -> None:
     world = World().nodes(node("n1", cpu=5), node("n2", cpu=1)).start(job("a").workers(2, 9))
-    assert said(world) == f"{ROOM}; n1 has 1 cpu free; nor is there any other node for it"
+    assert said(world) == f"{ROOM}; n1 has 1 cpu free; no other node has room for it either"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_job_that_no_node_could_hold_whole_is_told_of_all_nodes() -> None:
 def test_a_node_of_its_own_that_takes_nobody(changed: dict[str, Any], text: str) -> None:
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9))
     world.see(node("n1", cpu=8, **changed))
-    assert said(world) == f"{ROOM}; {text}; nor is there any other node for it"
+    assert said(world) == f"{ROOM}; {text}; no other node has room for it either"
 
 
 def test_a_node_of_its_ps_that_its_workers_do_not_select() -> None:
@@ -111,30 +111,30 @@ def test_a_node_of_its_ps_that_its_workers_do_not_select() -> None:
     world.start(job("a").ps().workers(2, 9, constraints=disk))
     world.see(node("n1", cpu=9))
     unlike = "n1 does not match its workers' node selector, affinity or tolerations"
-    assert said(world) == f"{ROOM}; {unlike}; nor is there any other node for it"
+    assert said(world) == f"{ROOM}; {unlike}; no other node has room for it either"
 
 
 def test_a_node_that_kube_scheduler_refused_to_it() -> None:
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9))
     world.snapshot = replace(world.snapshot, not_offered={("job-a", "n1"): world.now + 60})
     world.see(node("n1", cpu=8))
-    refused = "n1 was refused to it by kube-scheduler lately"
-    assert said(world) == f"{ROOM}; {refused}; nor is there any other node for it"
+    refused = "kube-scheduler refused n1 for it a short time ago"
+    assert said(world) == f"{ROOM}; {refused}; no other node has room for it either"
 
 
 def test_more_room_does_not_count_where_a_job_that_waits_starts_in_it() -> None:
-    """On two nodes there would be room for both."""
+    """Job a would get additional room only if both jobs fitted on two nodes."""
     world = World().nodes(node("n1", cpu=4), node("n2", cpu=4)).start(job("a").workers(4, 9))
     world.submit(job("b", utility=0.001).workers(1).arrived(1))
     free = "n1 has 0 cpu free; n2 has 0 cpu free"
-    assert said(world) == f"{QUEUE}; and {ROOM}; {free}; nor is there any other node for it"
+    assert said(world) == f"{QUEUE}; and {ROOM}; {free}; no other node has room for it either"
 
 
 def test_the_limit_of_resizes() -> None:
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(2, 9)).rules(resizes_per_minute=1)
     world.snapshot = replace(world.snapshot, resizes=(world.now,))
     world.see(node("n1", cpu=8))
-    assert said(world) == "the cluster's limit of 1 resizes in any minute"
+    assert said(world) == "the cluster's limit of 1 resize in any minute (resizes_per_minute)"
 
 
 def test_its_end_is_near() -> None:
@@ -191,11 +191,11 @@ def test_a_policy_that_resizes_nobody_says_so(name: str) -> None:
     world = World(make_policy(name)).nodes(node("n1", cpu=4)).start(job("a").workers(2, 9, asked=2))
     world.see(node("n1", cpu=8))
     assert said(world) == (
-        f"the policy {name}: it keeps to the 2 workers that it has decided on, and gives no more for free room"
+        f"the policy {name}: it keeps to the 2 workers that it has decided on, even where room is free"
     )
 
 
-# -- on generated worlds -------------------------------------------------------------------------
+# -- The tests below look for hindrances to growth in generated clusters. ------------------------
 
 
 def below_their_maximum(snapshot: Snapshot) -> Iterator[Job]:
@@ -203,13 +203,15 @@ def below_their_maximum(snapshot: Snapshot) -> Iterator[Job]:
 
 
 def has_room(snapshot: Snapshot, one: Job) -> bool:
-    """On a node that it runs on."""
+    """Return whether one more worker fits on a usable node that already has members of the job."""
     hosts = set(snapshot.gang(one.uid).nodes.values())
     return any(worker_demand(snapshot, one).fits(snapshot.free(host)) for host in hosts if snapshot.nodes[host].usable)
 
 
 def checked(world: World, one: Job) -> tuple[str, ...]:
-    """The kinds of what is said, which is compared with what is done here by hand."""
+    """Return the kinds of hindrance that the job is told, after checking them against free room and a world without
+    queue.
+    """
     text = held_back(world.snapshot, one, world.policy, world.now)
     assert FALLBACK not in text, text
     kinds = tuple(part.split(":")[0].split(" (")[0] for part in text.split("; and "))
@@ -248,7 +250,7 @@ def test_every_job_below_its_maximum_is_told_what_holds_it(name: str) -> None:
 
 
 def test_in_the_demo_too() -> None:
-    """Every half minute of it; cores stand idle for job-4, and job-6 would grow before job-5."""
+    """Every 30 s of the demo is checked; cores stay free for job-4, and job-6 would grow before job-5."""
     policy, seen, last = make_policy("kod2"), Counter[tuple[str, ...]](), [0.0]
 
     def look(step: SimulatedStep, _: object) -> None:

@@ -1,4 +1,4 @@
-"""What is kept from step to step is never another snapshot's: index, free room and answers that were worked out."""
+"""What a snapshot takes over from the one before (index, free room, cached answers) never states the old facts."""
 
 from __future__ import annotations
 

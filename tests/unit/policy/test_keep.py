@@ -1,4 +1,4 @@
-"""What a policy remembers of a job stands on the job's object, comes first, and is read again as it was."""
+"""What a policy remembers of a job is written to the job's object before it acts, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def trains(name: str, slots: int, most: int = 4, utility: Utility | None = None)
 
 
 def live(policy: Policy) -> World:
-    """A world whose job objects hold what is remembered."""
+    """Return a world with two nodes in which what the policy remembers is stored on the job objects."""
     return World(policy).rules(stores=True).nodes(node("n1", cpu=12), node("n2", cpu=8))
 
 
 def write(made: World) -> None:
-    """The controller writes every text that an object lacks."""
+    """Write to each job object the text that the snapshot wants there, as the controller does."""
     for uid, text in made.snapshot.texts.items():
         if uid in made.snapshot.jobs and made.snapshot.jobs[uid].memory != text:
             made.see(replace(made.snapshot.jobs[uid], memory=text))
 
 
 def restarted(made: World, *more: Event) -> World:
-    """Another process that sees the same objects."""
+    """Return a new world, as after a restart, that has read the same objects and then ``more`` events."""
     other = World(made.policy, now=made.now, snapshot=Snapshot(rules=made.snapshot.rules))
     old = made.snapshot
     other.do(*map(NodeSeen, old.nodes.values()), *map(JobSeen, old.jobs.values()), *map(PodSeen, old.pods.values()))
@@ -64,7 +64,7 @@ def restarted(made: World, *more: Event) -> World:
 
 
 def busy(policy: Policy = OASIS) -> World:
-    """Two jobs that run by their schedules, one that was refused."""
+    """Return a world with two jobs that run by their schedules and one that was refused."""
     made = live(policy)
     for one in (trains("a", 8), trains("b", 14, most=2)):
         made.submit(one)
@@ -111,7 +111,9 @@ def test_when_a_refused_job_is_offered_again_survives_a_restart() -> None:
 
 
 def test_a_restart_in_the_middle_of_a_slot_asks_no_report_again() -> None:
-    """The beginning of this slot was dealt with: a report that came since changes nothing before the next one."""
+    """The old process has taken over the reports at the slot's beginning; a later report counts only from the next
+    slot.
+    """
     made = busy()
     made.do(Reported("job-b", Report(made.now, done=0.01)))
     made.pass_time(SLOT - made.now % SLOT + 300.0)
@@ -172,7 +174,7 @@ JUNK: tuple[Any, ...] = (None, True, -1, 0.5, 10**30, math.nan, math.inf, "x" * 
 
 
 def spoilt(text: str) -> Iterator[str]:
-    """The text with each of its values replaced by each kind of junk."""
+    """Yield the JSON text with each of its values replaced by each kind of junk."""
     for path in leaves(json.loads(text)):
         for junk in JUNK if path else ():
             found = json.loads(text)
@@ -211,7 +213,7 @@ def test_no_spoilt_value_of_a_schedule_ever_harms_another_job() -> None:
         assert isinstance(found, Book)
         assert found.plans["job-b"] == book(made).plans["job-b"]
         kept += "job-a" in found.plans
-    assert kept > 0  # a payoff of 0.5 is a payoff
+    assert kept > 0  # some junk is a valid value, such as a payoff of 0.5, and its plan is kept
 
 
 def test_a_copied_object_brings_no_schedule_along() -> None:
@@ -239,10 +241,10 @@ def test_a_job_without_an_object_of_its_own_waits_for_no_write() -> None:
 
 
 def cordoned(*running: JobBuilder) -> World:
-    """A job whose node is cordoned while it is planned, and before what is remembered of it is on its object."""
+    """Return a world in which a planned job's node is cordoned before its policy's memory is stored on its object."""
     made = live(Rebalanced(Kod2(), SpeCon(interval=10.0))).start(*running)
     made.submit(job("a", holds_notes=True).workers(2, 4, cpu=2))
-    made.pass_time(10.0)  # SpeCon's round: from now on something is remembered of it
+    made.pass_time(10.0)  # in SpeCon's round, after which the policy remembers something of the job
     (host,) = set(made.plan("a").values())
     made.see(replace(made.snapshot.nodes[host], unschedulable=True))
     assert (made.state("a"), made.reason("a")) == (State.WAITING, "DecisionBeingStored")
@@ -264,7 +266,7 @@ def test_nobody_is_shrunk_for_a_job_before_the_write() -> None:
 
 
 def specon() -> World:
-    """A job whose metric falls ever more slowly, reported for ten minutes."""
+    """Return a world with a job whose metric falls ever more slowly, as it reported for ten minutes."""
     made = live(Rebalanced(OASIS, SpeCon(interval=30.0)))
     one = trains("a", 8)
     made.submit(one)

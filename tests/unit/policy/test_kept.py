@@ -1,4 +1,4 @@
-"""Answers that are kept with the snapshot: until when, and of whom they never are."""
+"""Answers that are cached with a snapshot: how long each one is used, and which pods' answers are never cached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept up by changes instead of made anew: it equals what would be made anew; old copies stay."""
+"""Values that are updated by each change equal those computed from scratch, and old copies do not change."""
 
 from __future__ import annotations
 

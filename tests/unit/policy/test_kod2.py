@@ -54,14 +54,16 @@ def test_gpus_count_in_the_weight_only_where_they_are_asked_to() -> None:
     plain, weighed = (Kod2(weigh_gpus=gpus).weights(snapshot)(of) for gpus in (False, True))
     assert plain == pytest.approx(1 / (0.1 + 0.0625))
     assert weighed == pytest.approx(1 / (0.1 + 0.0625 + 2 / 8))
-    assert Kod2(weigh_gpus=True).weights(ONE_NODE)(of) == plain  # no node has any: the job can run nowhere
+    # no node of this cluster has GPUs, so the job can run nowhere, and its GPUs have no weight
+    assert Kod2(weigh_gpus=True).weights(ONE_NODE)(of) == plain
 
 
 @pytest.mark.parametrize(("weigh_gpus", "first"), [(False, "many"), (True, "few")])
 def test_a_job_with_many_gpus_goes_behind_one_with_few_where_they_count(weigh_gpus: bool, first: str) -> None:
     world = World(Kod2(weigh_gpus=weigh_gpus)).nodes(with_gpus("n1", 8))
     world.start(runs := job("runs").workers(1, cpu=9))
-    few = job("few").workers(1, cpu=8, memory=3, **{GPU: 1})  # a little lighter by CPU and memory
+    # without its GPUs this job is a little lighter than the other one
+    few = job("few").workers(1, cpu=8, memory=3, **{GPU: 1})
     world.submit(few.arrived(1), job("many").workers(1, cpu=8, memory=2, **{GPU: 8}).arrived(1))
     world.end(runs)
     assert [name for name in ("few", "many") if world.gang(name).admitted] == [first]
@@ -72,7 +74,7 @@ HEAVY = job("heavy").ps().workers(3, cpu=2).arrived(10)  # w' = 3 * 3.1 = 9.2
 
 
 def full_of_light() -> World:
-    """One node of 10 cores; light runs at its maximum of 4 workers: 9 cores."""
+    """Run the job light at its maximum of 4 workers; it takes 9 of the 10 cores of the only node."""
     world = World(Kod2()).nodes("n1")
     world.start(LIGHT)
     assert world.gang("light").workers == 4
@@ -182,7 +184,7 @@ def test_a_removal_that_a_later_one_made_needless_is_taken_back() -> None:
 
 
 def test_the_room_of_a_member_that_is_restarted_is_not_given_to_another() -> None:
-    """Its successor has the same place. Only a job that may be shrunk gives it up, and then it has one worker less."""
+    """The room stays for the member's successor, unless the job is shrunk by this worker for a heavier job."""
     world = full_of_light()
     last = world.pod("light-worker-3")
     world.see(replace(last, terminating=True))
@@ -339,7 +341,8 @@ def test_room_that_pods_of_other_schedulers_hold_is_named_and_blocks_nobody() ->
     world.submit(job("small").workers(1, cpu=1).arrived(2))
     assert (world.reason("head"), world.state("small")) == ("RoomHeldByOtherPods", State.PLANNED)
     assert world.reason("giant") == "GangExceedsCluster"
-    world.see(node("n1", cpu=11.5))  # the nodes have changed: what they are built with is looked at again
+    # the nodes have changed, so jobs that were too large for the cluster are judged again
+    world.see(node("n1", cpu=11.5))
     assert (world.reason("head"), world.reason("giant")) == ("WaitingForRoom", "RoomHeldByOtherPods")
 
 

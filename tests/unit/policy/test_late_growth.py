@@ -12,7 +12,10 @@ POLICIES = ["kod2", "drs"]
 
 
 def left_with(policy: str, done: float | None, **parameters: float) -> World:
-    """Start a job of one to four workers with one; the room for the others is there 100 s after its start."""
+    """Start a job of one to four workers with one worker; room for three more comes 100 s later.
+
+    done: the fraction of the work that the job reports as done by then; None: it does not report.
+    """
     world = World(make_policy(policy, **parameters)).nodes(node("n1", cpu=1)).start(ELASTIC)
     assert world.gang("a").workers == 1
     if done is not None:

@@ -1,4 +1,4 @@
-"""The tables of the lifecycle: every edge and no other, and a handler for whatever may happen."""
+"""The tables of the lifecycle have exactly the documented edges, and a handler for each deadline and finding."""
 
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,14 @@ def test_a_gang_waits_for_nothing_that_its_state_does_not_await(state: State, aw
     if awaits in AWAITED[state]:
         assert Gang("j", state, deadline=Deadline(awaits, 1.0)).deadline == (awaits, 1.0)
     else:
-        with pytest.raises(ValueError, match=f"a {state.value} gang waits for no {awaits.value}"):
+        with pytest.raises(
+            ValueError, match=f"a gang that is {state.value} must not have a deadline for {awaits.value}"
+        ):
             Gang("j", state, deadline=Deadline(awaits, 1.0))
 
 
 def test_the_documentation_has_every_deadline() -> None:
-    """A row of docs/architecture.md names one state, or several, and what they await."""
+    """Each row of the table in docs/architecture.md names one or more states and what they await."""
     text = (Path(__file__).parents[3] / "docs" / "architecture.md").read_text()
     table = text.partition("### Deadlines")[2].partition("###")[0]
     rows = [[cell.strip() for cell in row.split("|")[1:3]] for row in table.splitlines() if row.startswith("|")][2:]
@@ -78,7 +80,7 @@ def test_the_documentation_has_every_deadline() -> None:
 
 
 def test_a_look_at_the_pods_is_answered_in_every_state_but_these() -> None:
-    """Who waits has nothing to follow, who is paused or has completed follows no pods."""
+    """Waiting gangs have no pods to follow, and paused or completed gangs do not follow their pods."""
     quiet = {pair for state in State for finding in Finding if (pair := (state, finding)) not in FOLLOWS}
     unmoved = {(Z, finding) for finding in Finding if finding is not Finding.FINISHED}
     assert quiet == {(W, Finding.ENDED), (W, Finding.NOBODY), *unmoved, *((C, finding) for finding in Finding)}

@@ -42,7 +42,7 @@ ALONE = job("a").workers(1)
 
 @dataclass
 class Mover(Policy):
-    """A policy that admits as KOD2 does, and moves the named job once."""
+    """A policy that admits as KOD2 does, and migrates the jobs in ``moves`` once to the given nodes."""
 
     name: str = "mover"
     moves: dict[str, Mapping[Slot, str]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ def evicted(world: World) -> list[str]:
 
 
 def restart(world: World, *names: str) -> None:
-    """Let the old pods go; the operator creates their successors, and they are bound."""
+    """Let the old pods go, create their successors as the operator does, and bind these."""
     for name in names:
         old = world.pod(name)
         world.do(PodGone(old.uid))
@@ -149,7 +149,7 @@ def test_news_of_an_old_pod_does_not_call_the_plan_back() -> None:
 
 
 def test_a_minimum_that_is_raised_on_the_way_does_not_hold_the_gang_up() -> None:
-    """The minimum under which it was bound counts until the new one has been reached."""
+    """The minimum under which the gang was bound counts until it has reached the new minimum."""
     world = moved(running(), "n2")
     world.see(job("a").ps(1).workers(2, 2, asked=1))
     restart(world, "a-ps-0", "a-worker-0")
@@ -157,7 +157,7 @@ def test_a_minimum_that_is_raised_on_the_way_does_not_hold_the_gang_up() -> None
 
 
 def test_free_room_after_a_decision() -> None:
-    """Room that is given away counts once, and not again for members that have their node already."""
+    """A decision's placements are charged once, and members that keep their node are not charged again."""
     world = running(job("a").ps(1).workers(1, 2, asked=1))
     snapshot = world.snapshot
     assert world.plan("a") == {"ps-0": "n1", "worker-0": "n1", "worker-1": "n1"}
@@ -192,7 +192,7 @@ def test_the_pods_that_go_are_no_losses() -> None:
 
 
 def test_a_member_that_is_on_its_new_node_already_stays() -> None:
-    """Only the worker gets another node."""
+    """Only the worker gets another node, so the ps is not evicted."""
     world = running()
     assert isinstance(world.policy, Mover)
     world.policy.moves = {"job-a": {ps(0): "n1", w(0): "n2"}}
@@ -220,7 +220,7 @@ def test_past_the_deadline_half_a_gang_is_completed_where_its_pods_are() -> None
 
 
 def test_with_each_member_that_arrives_the_others_have_their_time_anew() -> None:
-    """A PodDisruptionBudget may let them go one by one; the migration is not given up for that."""
+    """A PodDisruptionBudget may allow one eviction after another, so each arrival restarts the migration's deadline."""
     world = moved(running(), "n2")
     for name in ("a-ps-0", "a-worker-0"):
         world.pass_time(world.snapshot.rules.freeing_seconds - 10)
@@ -298,7 +298,7 @@ def test_a_job_that_is_withdrawn_is_released(change: dict[str, bool]) -> None:
 
 @pytest.mark.parametrize("change", [{"suspended": True}, {"deleting": True}])
 def test_a_job_that_is_withdrawn_between_its_nodes_queues_again(change: dict[str, bool]) -> None:
-    """Simulation seed 100587: its user suspends it when its old pods have gone and no new one is bound."""
+    """Simulation seed 100587: a user suspends the job when its old pods have gone and no new pod is bound."""
     world = moved(running(), "n2")
     world.do(PodGone("uid-a-ps-0"), PodGone("uid-a-worker-0"))
     world.see(PAIR.with_(**change))
@@ -370,11 +370,11 @@ def test_nothing_is_promised_twice_on_the_way() -> None:
     assert world.snapshot.free("n2") == res(memory=28, pods=109)
 
 
-# -- the checkpoint that comes first --------------------------------------------------------------
+# -- The tests below are about the checkpoint that a job saves before its migration. --------------
 
 
 def asked(made: JobBuilder = PAIR) -> World:
-    """Have the job moved to n2, with 30 s to save before."""
+    """Decide to move the job to n2, with 30 s in which the training may save first."""
     world = World(Mover()).rules(checkpoint_seconds=30.0).nodes("n1", "n2", "n3").start(made)
     return moved(world, "n2")
 
@@ -408,7 +408,7 @@ def test_a_job_that_never_says_that_it_saved_is_moved_after_its_time() -> None:
     assert evicted(world) == []
     world.pass_time(2.0)
     assert evicted(world) == ["a-ps-0", "a-worker-0"]
-    world.pass_time(118.0)  # the time in which its room must come free begins anew
+    world.pass_time(118.0)  # the deadline for the migration began only when the pods were evicted
     assert world.state("a") is State.MIGRATING
     world.pass_time(3.0)
     assert world.state("a") is State.RUNNING

@@ -1,4 +1,4 @@
-"""What found no room is not tried again until the room has changed; then it is."""
+"""A job that found no room is tried again only when the room has changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.builders import JobBuilder, World, job, node
 
 
 def wide(name: str) -> JobBuilder:
-    """Six of ten cores."""
+    """Return a job that needs six of a node's ten cores."""
     return job(name).workers(3, cpu=2)
 
 
@@ -47,7 +47,7 @@ def test_it_starts_as_soon_as_there_is_room(policy: Policy) -> None:
 
 
 class Nobody(Policy):
-    """Admits nobody."""
+    """A policy that admits no job."""
 
     name = "nobody"
 

@@ -1,4 +1,4 @@
-"""OASiS as a policy: who is admitted, what each slot brings, and what happens when the world is not as planned."""
+"""OASiS as a policy: which jobs are admitted, how many workers each slot has, and what follows when plans fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORTH = Utility(100.0, 0.1, 20.0)
 
 
 def trains(name: str, slots: int, most: int = 4, utility: Utility = WORTH, **more: object) -> JobBuilder:
-    """A job of so many worker-slots: chunks of one slot each, epochs to fill them up."""
+    """Return a job of ``slots`` worker-slots: chunks that take one slot each, and enough epochs of ``most`` chunks."""
     training = Training(epochs=-(-slots // most), chunks=most, seconds=SLOT, utility=utility, **more)  # type: ignore[arg-type]
     return job(name, training=training, suspends=True).ps(1, cpu=1).workers(1, most, asked=1, cpu=2)
 
@@ -48,13 +48,13 @@ def plan(made: World, name: str) -> Plan:
 
 
 def counts(made: World, name: str) -> dict[int, int]:
-    """Workers by slot after the first."""
+    """Return the planned number of workers by slot, counted from the present slot."""
     first = int(made.now // SLOT)
     return {shift.slot - first: shift.workers for shift in plan(made, name).shifts}
 
 
 def run(made: World, one: JobBuilder) -> None:
-    """It comes, is bound, and the operator follows."""
+    """Submit the job, and let its operator and kube-scheduler do their part if it is admitted."""
     made.submit(one)
     for _ in range(2):
         if made.snapshot.gang(one.done().uid).admitted:
@@ -116,18 +116,18 @@ def test_a_job_that_does_not_pay_is_refused_for_good_with_its_price() -> None:
     assert refused.reason is Reason.REJECTED
     assert "payoff -" in refused.detail
     assert "price" in refused.detail
-    assert "the cheapest time slot is" in refused.detail
+    assert "its fewest workers cost least in time slot" in refused.detail
     made.end(trains("a", 40))
     made.pass_time(SLOT)
     assert made.reason("cheap") == "JobRejected"
     assert made.state("cheap") is State.WAITING
 
 
-LATER = Utility(1.0, 0.0, 1.0)  # its delay costs it nothing
+LATER = Utility(1.0, 0.0, 1.0)  # a utility that does not fall with the delay
 
 
 def refused(**parameters: object) -> tuple[World, int]:
-    """A cluster that is full for ten slots, a cheap job that is refused in it, and the slot of that."""
+    """Return a world that is full for ten slots and has refused a cheap job, with the slot of the refusal."""
     made = world(node("n1", cpu=9), **parameters)
     run(made, trains("a", 40))
     effects = made.submit(trains("cheap", 4, utility=LATER))
@@ -150,7 +150,7 @@ def test_a_refused_job_is_offered_again_where_it_may_be_once_its_time_has_come(o
 
 
 def test_who_is_refused_again_waits_twice_as_long_for_the_next_time() -> None:
-    """It fits into no window."""
+    """The job fits into no window of slots, so it is refused each time."""
     made = world(offer_again=1)
     made.submit(trains("long", 100, utility=LATER))
     slot, told = int(made.now // SLOT), list[int]()
@@ -180,7 +180,7 @@ def test_a_hopeless_job_is_refused_and_sets_no_price() -> None:
 
 @pytest.mark.parametrize("floor", list(Floor))
 def test_a_job_worth_nothing_is_refused_and_leaves_the_prices_as_they_are(floor: Floor) -> None:
-    """A logarithm of nothing among the bounds would have every later job refused."""
+    """The logarithm of a utility of 0 among the bounds of the prices would have every later job refused."""
     made = world(floor=floor)
     made.submit(trains("worthless", 4, utility=Utility(0.0, 0.5, 5.0)).done())
     assert made.reason("worthless") == "JobRejected"
@@ -217,7 +217,7 @@ def test_jobs_share_the_slots_and_nothing_is_promised_twice() -> None:
     run(made, second)
     both = {slot: counts(made, "a").get(slot, 0) + counts(made, "b").get(slot, 0) for slot in range(10)}
     assert sum(both.values()) == 8
-    assert max(both.values()) <= 2  # 6 cores: a ps of one and two workers of two, of one job only
+    assert max(both.values()) <= 2  # of 6 cores, one job at a time uses a ps of one core and two workers of two
     assert made.over() == []
 
 
@@ -255,7 +255,7 @@ def test_an_empty_slot_is_a_pause_and_the_job_goes_on_in_the_next() -> None:
 
 
 def lone(name: str, slots: int, **more: object) -> JobBuilder:
-    """A pod whose kind cannot be suspended, and that nobody would create anew; it says that it is done so soon."""
+    """Return a one-worker job that trains for ``slots`` slots, cannot be suspended, and whose pod is never replaced."""
     made = trains(name, slots, most=1).workers(1, 1, cpu=4)
     only = {"suspends": False, "replaced": False, "elastic": False, "roles": made.done().roles[1:], **more}
     return made.with_(**only)
@@ -285,7 +285,7 @@ def test_a_job_that_cannot_be_suspended_is_not_moved_to_where_its_plan_has_it() 
 
 
 def test_a_job_that_cannot_be_suspended_stays_on_its_node_while_others_are_planned_around_it() -> None:
-    """What another policy had begun on all of the room has a plan over those of the others, which are made anew."""
+    """Job a, begun under another policy, is planned on room of job b's plan, and job b is planned again."""
     made = world(node("n1", cpu=4))
     run(made, lone("a", 3))
     run(made, lone("b", 2, suspends=True))
@@ -299,7 +299,7 @@ def test_a_job_that_cannot_be_suspended_stays_on_its_node_while_others_are_plann
 @pytest.mark.parametrize("roles", [{"master": 1}, {"x-0": 2, "y-0": 1}, {"ps": 2}])
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_job_without_workers_is_planned_and_started_as_one_unit(roles: dict[str, int], bare: bool) -> None:
-    """bare: its members ask for nothing, of which a node takes any number."""
+    """With ``bare`` the members request nothing, so a node takes any number of them."""
     made = world("n1", "n2")
     one = job(
         "a",
@@ -336,13 +336,13 @@ def test_a_job_without_workers_pays_for_its_roles_and_takes_their_room() -> None
 
 
 def suspended(made: World, one: JobBuilder) -> None:
-    """Its user suspends it, and its operator deletes its pods."""
+    """Suspend the job as its user does; its operator deletes its pods."""
     made.see(JobBuilder(made.snapshot.jobs[one.done().uid]).with_(suspended=True))
     made.do(*(PodGone(p.uid) for p in list(made.snapshot.every_pod_of(one.done().uid))))
 
 
 def resumed(made: World, one: JobBuilder) -> None:
-    """Its user lets it go on, and its operator creates its pods anew."""
+    """Resume the job as its user does; its operator creates its pods again."""
     made.see(one.replicas(1))
     made.see(*(made.fresh(p) for p in members(one.replicas(1).done())))
 
@@ -352,7 +352,9 @@ def resumed(made: World, one: JobBuilder) -> None:
 def test_a_job_that_its_user_suspends_stays_admitted_and_does_not_do_its_work_twice(
     reported: bool, restarted: bool
 ) -> None:
-    """Resumed when it is worth next to nothing any more; with its report, or by what its plan had left."""
+    """The job is resumed when its utility is nearly 0; its rest of work comes from its report, or else from its old
+    plan.
+    """
     made = world(node("n1", cpu=20))
     one = trains("a", 16, utility=Utility(100.0, 3.0, 5.0))
     run(made, one)
@@ -428,7 +430,7 @@ def test_a_job_ahead_of_its_plan_gives_slots_back() -> None:
 
 
 def test_of_a_gang_with_members_that_are_done_the_others_are_placed_and_bound() -> None:
-    """An Indexed Job of three that begins after a restart, one of its indices complete."""
+    """An Indexed Job of three indices, one of them complete, is first seen after a restart."""
     made = world(node("n1", cpu=9))
     whole = trains("a", 6).workers(3, 3, cpu=2).with_(kind="Job", over=(w(0),)).done()
     made.see(whole, *[pod for pod in members(whole) if pod.slot != w(0)])
@@ -443,7 +445,7 @@ def test_of_a_gang_with_members_that_are_done_the_others_are_placed_and_bound() 
 
 
 def planned_on(made: World, name: str, where: str) -> None:
-    """The job's plan has all of it on that node."""
+    """Change the job's plan so that all its members are on the node ``where``."""
     plans = dict(book(made).plans)
     old = plans[f"job-{name}"]
     there = (replace(one, layout=tuple((role, where, count) for role, _, count in one.layout)) for one in old.shifts)
@@ -453,7 +455,7 @@ def planned_on(made: World, name: str, where: str) -> None:
 
 
 def swapped(**more: object) -> World:
-    """Two jobs, each where the other one is planned."""
+    """Return a world in which two jobs run, each on the node on which the other one is planned."""
     made = world("n1", "n2")
     run(made, trains("a", 12).with_(**more))
     run(made, trains("b", 12).with_(**more))
@@ -604,17 +606,17 @@ def test_a_parameter_out_of_range_is_named(wrong: dict[str, float]) -> None:
         Oasis(**wrong)  # type: ignore[arg-type]
 
 
-# -- plans that were missed -----------------------------------------------------------------------
+# -- The tests below are about jobs that are late against their schedules. ------------------------
 
 
 def test_a_job_whose_pods_come_after_its_slot_is_planned_anew_whole() -> None:
     made = world()
     one = trains("a", 8)
-    made.now += 0.2 * SLOT  # the slot has begun: it is planned for the next ones
+    made.now += 0.2 * SLOT  # the present slot has begun, so the plan starts with the next slot
     made.submit(one)
     assert counts(made, "a") == {1: 4, 2: 4}
     made.snapshot = replace(made.snapshot, leading=False)
-    made.pass_time(2.9 * SLOT)  # both pass while nobody decides
+    made.pass_time(2.9 * SLOT)  # both planned slots pass while this replica does not lead
     made.snapshot = replace(made.snapshot, leading=True)
     made.pass_time(SLOT - made.now % SLOT)
     assert counts(made, "a") == {0: 4, 1: 4}
@@ -622,7 +624,7 @@ def test_a_job_whose_pods_come_after_its_slot_is_planned_anew_whole() -> None:
 
 
 def test_a_job_that_runs_on_beyond_its_plan_is_planned_slot_by_slot() -> None:
-    """Nobody reports; in the slot after its last one it may just be about to end."""
+    """Without reports the job counts as nearly done in the slot after its plan, and gets one slot more at a time."""
     made = world()
     one = trains("a", 4)
     run(made, one)
@@ -633,11 +635,11 @@ def test_a_job_that_runs_on_beyond_its_plan_is_planned_slot_by_slot() -> None:
     assert made.gang("a").workers == 1
 
 
-# -- a clock that is set back ---------------------------------------------------------------------
+# -- The tests below are about clocks that are set back, and about pools, bounds and slot lengths that change. --
 
 
 def test_a_clock_set_back_leaves_who_runs_running_and_who_waits_as_near_to_its_slot() -> None:
-    """By slots of the old clock both would be paused until it is that late again."""
+    """By the old clock's slot numbers both jobs would be paused until the new clock has reached these slots."""
     made = world()
     first, second = trains("a", 8), trains("b", 8)
     run(made, first)
@@ -666,7 +668,9 @@ def test_a_refusal_by_a_clock_that_was_ahead_ends_with_it_and_one_by_the_right_c
 
 
 def test_a_pool_that_is_gone_has_no_price_and_stops_nobody() -> None:
-    """By the paper's floor, which divides by what the pool offers; the end of time is alike: no slot is left."""
+    """The paper's floor divides by what a pool offers, here 0. The same holds after the policy's ``end``: no slot is
+    left.
+    """
     apart = [node("n1", labels={POOL: "worker"}), node("n2", labels={POOL: "ps"})]
     made = world(*apart, floor=Floor.PAPER)
     run(made, trains("a", 4))
@@ -682,7 +686,7 @@ def test_a_pool_that_is_gone_has_no_price_and_stops_nobody() -> None:
 
 
 def test_what_its_pods_ask_for_is_planned_and_not_the_template() -> None:
-    """A LimitRange gives each worker four cores, so that two such jobs do not fit into one slot of ten."""
+    """A LimitRange gives each pod four cores for its worker, so two such jobs do not fit into one slot of ten cores."""
     made = world(node("n1", cpu=10))
     for name in ("a", "b"):
         one = trains(name, 1, most=1).done()
@@ -697,7 +701,7 @@ def test_what_its_pods_ask_for_is_planned_and_not_the_template() -> None:
 
 
 def test_a_bound_beyond_what_the_cluster_takes_costs_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables of a decision are as wide as the empty cluster, and the decision is the same."""
+    """A decision's tables are only as wide as the empty cluster allows, and the decision does not change by that."""
     widths: list[int] = []
 
     def noted(free: Array, price: Array, roles: tuple[SlotRole, ...]) -> SlotOffer:
@@ -719,7 +723,9 @@ def test_a_bound_beyond_what_the_cluster_takes_costs_no_time(monkeypatch: pytest
 
 
 def busy(made: World, name: str, slot_seconds: float) -> list[tuple[float, float, int]]:
-    """From when to when it has how many workers, in seconds after the start; slots in a row are one."""
+    """Return the spans (begin, end, workers) of the job's plan in seconds after the start; equal slots in a row are one
+    span.
+    """
     spans: list[tuple[float, float, int]] = []
     for shift in plan(made, name).shifts:
         begin, end = (at * slot_seconds - START for at in (shift.slot, shift.slot + 1))
@@ -731,7 +737,7 @@ def busy(made: World, name: str, slot_seconds: float) -> list[tuple[float, float
 
 @pytest.mark.parametrize("length", [500.0, 2000.0])
 def test_slots_of_another_length_leave_every_schedule_at_its_time(length: float) -> None:
-    """The settings change while it runs: what runs goes on, who was refused stays so."""
+    """The slot length changes while jobs run: each plan keeps its times, and refused jobs stay refused."""
     made = world(node("n1", cpu=10))
     run(made, trains("a", 16))
     made.submit(trains("b", 8))

@@ -1,4 +1,4 @@
-"""Algorithm 2: the prefix table against every schedule there is; the deployment against every deployment."""
+"""Algorithm 2: the tables give the same best schedule, and the same cheapest placement, as trying all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ INSTANCES = 1000
 
 
 def costs_of(chance: random.Random) -> tuple[np.ndarray, int]:
-    """Up to four slots, three workers; some counts cannot be, as with a gang minimum or few ps."""
+    """Draw costs by slot and number of workers, some of them infinite (a count that is not possible), and an amount of
+    work.
+    """
     slots, most = chance.randint(1, 4), chance.randint(1, 3)
     rows = []
     for _ in range(slots):
@@ -25,12 +27,12 @@ def costs_of(chance: random.Random) -> tuple[np.ndarray, int]:
         rows.append([0.0, *itertools.accumulate(steps)])
     made = np.array(rows)
     if chance.random() < 0.3:
-        made[:, 1] = math.inf  # a gang of two at least
+        made[:, 1] = math.inf  # a single worker is not possible, as in a gang of at least two
     return made, chance.randint(1, slots * most + 1)
 
 
 def brute(costs: np.ndarray, work: int, worth: list[float]) -> tuple[float, int] | None:
-    """The best payoff, and the earliest completion with it."""
+    """Return the best payoff of all schedules with its earliest completion slot, or None, by trying every schedule."""
     best: tuple[float, int] | None = None
     for counts in itertools.product(range(costs.shape[1]), repeat=costs.shape[0]):
         busy = [slot for slot, count in enumerate(counts) if count]
@@ -114,14 +116,14 @@ def test_what_fits_without_a_gap_is_the_longest_run() -> None:
 
 
 def rising(slots: int, most: int, least: int = 1) -> np.ndarray:
-    """No two slots cost the same; a gang of at least so many."""
+    """Draw rising costs by slot and number of workers; fewer than ``least`` workers are not possible."""
     made = np.cumsum(np.random.default_rng(slots + most).uniform(0.1, 1.0, (slots, most + 1)), axis=1)
     made[:, 0], made[:, 1:least] = 0.0, math.inf
     return made
 
 
 def holds(found: Best | None, costs: np.ndarray, work: int) -> bool:
-    """Whether it is a schedule of that work that costs what it says."""
+    """Return whether the schedule does all the work and costs what it states."""
     if found is None:
         return False
     cost = sum(costs[slot, count] for slot, count in found.workers.items())
@@ -183,7 +185,7 @@ def roles_of(chance: random.Random, *, apart: bool) -> tuple[SlotRole, ...]:
 
 
 def cheapest(free: np.ndarray, price: np.ndarray, roles: tuple[SlotRole, ...], workers: int) -> float:
-    """Every way to put the members on nodes."""
+    """Return the least cost of placing the members, by trying every way to put them on nodes."""
     members = [role for role in roles for _ in range(int(role.counts[workers]))]
     best = math.inf
     for nodes in itertools.product(range(len(free)), repeat=len(members)):

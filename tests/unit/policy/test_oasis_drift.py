@@ -13,7 +13,9 @@ from tests.unit.policy.test_oasis import SLOT, counts, next_slot, run, trains, w
 
 
 def scheduled() -> World:
-    """Twelve worker-slots, four in each of three slots; the first of them has just begun."""
+    """Run a job of twelve worker-slots, planned as four workers in each of three slots; the first slot
+    has just begun.
+    """
     made, one = world(), trains("a", 12)
     made.now += SLOT - made.now % SLOT
     run(made, one)
@@ -32,7 +34,7 @@ def drift(made: World) -> Drift:
     [
         (1 / 6, 0.0, ""),
         (1 / 12, 1.0, "the rest is planned again at the next time slot"),
-        (0.16, 0.08, ""),  # less than 5 %
+        (0.16, 0.08, ""),  # a deviation of less than 5 % is not reported
         (0.25, -1.0, ""),
         (0.6, -5.2, "its last time slots are given back at the next time slot"),
     ],
@@ -90,11 +92,11 @@ def test_a_rebalanced_system_tells_its_base_s() -> None:
 @pytest.mark.parametrize(
     ("done", "text"),
     [
-        (1 / 12, "1 worker-slot (8 % of its work) behind: it needs 11 more, and its schedule has 10, "
-                 "by its report of 100 s ago; the rest is planned again at the next time slot"),
-        (0.25, "1 worker-slot (8 % of its work) ahead: it needs 9 more, and its schedule has 10, "
-               "by its report of 100 s ago"),
-        (1 / 6, "on time: it needs 10 more, and its schedule has 10, by its report of 100 s ago"),
+        (1 / 12, "1 worker-slot (8 % of its work) behind its schedule: it still needs 11 worker-slots, and its "
+                 "schedule has 10, by its report of 100 s ago; the rest is planned again at the next time slot"),
+        (0.25, "1 worker-slot (8 % of its work) ahead of its schedule: it still needs 9 worker-slots, and its "
+               "schedule has 10, by its report of 100 s ago"),
+        (1 / 6, "on time: it still needs 10 worker-slots, and its schedule has 10, by its report of 100 s ago"),
     ],
 )  # fmt: skip
 def test_explain_says_it_in_words_and_figures(done: float, text: str) -> None:

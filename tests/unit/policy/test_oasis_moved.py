@@ -1,4 +1,4 @@
-"""OASiS beneath a rebalancer: who is moved keeps to the promises that the plans have made."""
+"""OASiS with a rebalancer: a job is moved only to room that no later slot of another job's plan needs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rounds(world: World) -> list[Effect]:
 
 
 def arrives(world: World, name: str) -> None:
-    """The old pod is gone, and its successor is bound on the new node."""
+    """Remove the job's old pods, and bind their successors on the new node."""
     one = trains(name, 6, 2)
     world.do(*(PodGone(pod.uid) for pod in list(world.snapshot.pods_of(f"job-{name}")) if pod.holds_room))
     world.see(*(world.fresh(pod) for pod in members_of(world, one)))
@@ -56,7 +56,7 @@ def where(world: World, name: str) -> set[str]:
 
 @pytest.mark.parametrize("policy", PAIRS)
 def test_nobody_moves_to_where_a_plan_has_somebody_later(policy: str) -> None:
-    """Node n2 is idle until the next slot, in which d is to have all of it."""
+    """Node n2 is idle only until the next slot, in which the plan of job d has all of it."""
     world = two_on_n1(policy)
     world.pass_time(300)
     world.do()
@@ -81,7 +81,7 @@ def test_who_is_moved_takes_its_plan_along_and_stays(policy: str) -> None:
     assert {part[1] for shift in plan(world, name).shifts if shift.slot >= first for part in shift.layout} == {"n2"}
     arrives(world, name)
     assert (world.state(name), where(world, name)) == (State.RUNNING, {"n2"})
-    run(world, trains("d", 4, 8).arrived(world.now))  # the room on n2 is not promised to another one
+    run(world, trains("d", 4, 8).arrived(world.now))  # job d gets other room than that on n2
     for _ in range(3):
         world.pass_time(SLOT - world.now % SLOT)
         assert (world.state(name), where(world, name)) == (State.RUNNING, {"n2"})

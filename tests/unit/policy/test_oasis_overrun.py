@@ -1,4 +1,4 @@
-"""Jobs that run past their schedule: they go on where they are, and nobody is restarted for them in every slot."""
+"""Jobs that run past their schedule stay where they are, and no other job is restarted for them in every slot."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def world(*nodes: str) -> World:
 
 
 def follow(made: World, one: JobBuilder) -> None:
-    """The operator and kube-scheduler do what is wanted of a job that can be suspended."""
+    """Do once what the operator and kube-scheduler do for a job that can be suspended."""
     this = one.done()
     pods = list(made.snapshot.pods_of(this.uid))
     if made.state(this.name) is State.PAUSED and any(pod.node for pod in pods):
@@ -37,7 +37,9 @@ def follow(made: World, one: JobBuilder) -> None:
 
 
 def test_beside_one_that_cannot_be_moved_and_overruns_another_is_moved_once() -> None:
-    """It is booked where it sits: booked elsewhere, the other was restarted for the room there in every slot."""
+    """The job s is booked on the node that it occupies; otherwise job j would be restarted for that room
+    in every slot.
+    """
     made = world("n1")
     stays = job("s", kind="StatefulSet", training=slots_of_work(1), arrival=BEGIN).workers(1, cpu=8)
     other = job("j", training=slots_of_work(6), suspends=True, arrival=BEGIN).workers(1, cpu=8)
@@ -59,7 +61,7 @@ def test_beside_one_that_cannot_be_moved_and_overruns_another_is_moved_once() ->
 
 @pytest.mark.parametrize("slots", [1, 2], ids=["at the first slot past it", "at a later one"])
 def test_a_slot_that_is_looked_at_late_takes_no_room_from_who_runs_past_its_schedule(slots: int) -> None:
-    """A fail-over at the boundary, say: after the first twentieth of a slot nobody is planned in it any more."""
+    """A fail-over may cause this: later than a twentieth into a slot, no job is planned in that slot."""
     made = world("n1", "n2")
     one = job("a", training=slots_of_work(1), suspends=True, arrival=BEGIN).workers(1)
     made.submit(one)

@@ -15,7 +15,7 @@ WORTH = Utility(100.0, 0.1, 20.0)
 
 
 def trains(slots: int, ps: int, *, most: int = 4, varies: bool = True, **more: object) -> JobBuilder:
-    """So many worker-slots; every two workers need a ps."""
+    """Return job a with ``slots`` worker-slots of work; it needs one ps for every two workers."""
     training = Training(chunks=slots, seconds=SLOT, utility=WORTH, worker_bandwidth=1.0, ps_bandwidth=2.0, **more)  # type: ignore[arg-type]
     made = job("a", training=training, suspends=True, ps_restarts=varies)
     return made.ps(ps, cpu=1).workers(1, most, asked=1, cpu=2)
@@ -26,7 +26,7 @@ def world() -> World:
 
 
 def planned(made: World, role: str) -> list[int]:
-    """How many of that role in each slot."""
+    """Return the planned number of members of the role in each slot."""
     book = made.snapshot.memory[MEMORY]
     assert isinstance(book, Book)
     return [shift.count(role) for shift in book.plans["job-a"].shifts]
@@ -37,7 +37,9 @@ def suspensions(made: World) -> list[tuple[bool, int | None]]:
 
 
 def restart(made: World) -> None:
-    """The controller suspends the job, its operator deletes the pods, and it goes on as the last order says."""
+    """Obey the suspend orders until there are none: delete the pods at a suspension, create the ordered ones at a
+    resumption.
+    """
     while orders := desired(made.snapshot, 500).suspend:
         (order,) = orders
         made.see(_obeyed(made, order))
@@ -54,7 +56,7 @@ def _obeyed(made: World, order: SuspendOrder) -> JobBuilder:
 
 
 def running(slots: int, **more: object) -> tuple[World, JobBuilder]:
-    """It comes with the ps of its first slot, and runs."""
+    """Start job a with the ps that its first slot needs; return the world and the job."""
     made, one = world(), trains(slots, 2, **more)  # type: ignore[arg-type]
     made.submit(one)
     for _ in range(2):
@@ -118,7 +120,7 @@ def test_ps_for_a_slot_that_its_users_new_bounds_have_ended_are_not_ordered_any_
     made.pass_time(SLOT - made.now % SLOT)
     made.see(JobBuilder(made.snapshot.jobs["job-a"]).with_(released=True))
     assert made.gang("a").ps_next == 1
-    made.see(JobBuilder(made.snapshot.jobs["job-a"]).with_(min_workers=2))  # the slot was to have one worker
+    made.see(JobBuilder(made.snapshot.jobs["job-a"]).with_(min_workers=2))  # the plan has only one worker in this slot
     made.do(*(PodGone(pod.uid) for pod in list(made.snapshot.pods_of("job-a"))))
     assert suspensions(made) == [(False, None)]
 

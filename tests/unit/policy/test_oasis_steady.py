@@ -1,4 +1,4 @@
-"""Algorithm 2 with a cost of change: the table against every schedule there is, and what it makes of a job's slots."""
+"""Algorithm 2 with a cost of change gives the best of all schedules; a job keeps to few numbers of workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ INSTANCES = 600
 
 
 def brute(costs: np.ndarray, work: int, worth: list[float], begin: int | None, switching: float) -> float | None:
-    """The best payoff of all schedules; with ``begin`` of those without a gap that have begun by then."""
+    """Return the best payoff of all schedules, or None; changes of the number of workers cost ``switching`` each.
+
+    begin: if given, only schedules without a gap that begin in this slot or before count.
+    """
     found = []
     for chosen in itertools.product(range(costs.shape[1]), repeat=costs.shape[0]):
         workers = {slot: count for slot, count in enumerate(chosen) if count}
@@ -70,13 +73,14 @@ def test_a_large_table_is_made_in_blocks_of_workers(monkeypatch: pytest.MonkeyPa
     assert sum(found.workers.values()) >= 40
     cost = sum(made[slot, count] for slot, count in found.workers.items())
     assert found.cost == pytest.approx(cost + 0.2 * changes(found.workers))
-    full = steady_schedule(made, 12 * 8, lambda slot: 1e3 - slot, None, 0.2)  # every worker of every slot
+    # the work fills every worker of every slot
+    full = steady_schedule(made, 12 * 8, lambda slot: 1e3 - slot, None, 0.2)
     assert full is not None
     assert set(full.workers.values()) == {8}
 
 
 def test_what_blocks_do_not_hold_is_planned_worker_by_worker_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three slots hold 7 workers each, which are three blocks of two and a worker: 21 in all, and 18 in blocks."""
+    """Three slots hold 7 workers each, 21 in all, but only 18 in blocks of two."""
     monkeypatch.setattr(steady, "LARGEST_STATES", 60)
     made = np.tile(np.arange(8, dtype=float), (3, 1))
     whole = steady_schedule(made, 21, lambda _: 100.0, None, 0.5)
@@ -86,11 +90,11 @@ def test_what_blocks_do_not_hold_is_planned_worker_by_worker_or_not_at_all(monke
 
 
 def test_a_change_in_blocks_costs_as_much_as_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers cost 1 in even slots and 2 in odd ones; to leave two of four out in the second costs changes of 0.5."""
+    """A worker costs 1 in even slots and 2 in odd ones, and each worker that comes or goes costs 0.5."""
     monkeypatch.setattr(steady, "LARGEST_STATES", 20)
     made = np.outer([1.0, 2.0, 1.0, 2.0], np.arange(5))
     found = steady_schedule(made, 8, lambda _: 100.0, None, 0.5)
-    even = brute(made[:, ::2], 4, [100.0] * 4, None, 2 * 0.5)  # in pairs
+    even = brute(made[:, ::2], 4, [100.0] * 4, None, 2 * 0.5)  # two workers at a time
     assert found is not None
     assert found.payoff == pytest.approx(even)
 
@@ -105,7 +109,7 @@ SLOTS = {
 
 @pytest.mark.parametrize(("cost", "slots"), SLOTS.values(), ids=SLOTS.keys())
 def test_a_job_whose_changes_cost_keeps_to_one_number_of_workers(cost: float, slots: dict[int, int]) -> None:
-    """Another job leaves it half of the room of the first two slots."""
+    """Another job takes half of the room of the first two slots."""
     made = world("n1", switching_cost=cost)
     run(made, trains("first", 4, most=2, utility=Utility(10.0, 0.1, 20.0)))
     run(made, trains("a", 12, utility=Utility(100.0, 0.5, 3.0)))

@@ -42,7 +42,7 @@ def test_a_mini_batch_is_computed_and_its_gradients_sent_and_received() -> None:
 
 
 def test_a_worker_trains_whole_chunks_in_a_slot() -> None:
-    # a chunk takes 30 s: three in a slot of 100 s; 2 x 10 chunks are seven worker-slots
+    # A chunk takes 30 s, so a slot of 100 s has three; 2 x 10 chunks make seven worker-slots.
     assert Training(epochs=2, chunks=10, batches=30, seconds=1.0).worker_slots(100.0) == 7
 
 
@@ -101,7 +101,7 @@ def test_what_is_done_already_is_not_planned_again() -> None:
     assert work_of(job(), 100.0, done=0.5).work == whole // 2
 
 
-# -- prices ------------------------------------------------------------------------------------------
+# -- The tests below are about OASiS's prices of resources. ------------------------------------------
 
 
 def ground(*labels: str, cpu: int = 10, gpu: int = 4) -> Ground:
@@ -128,7 +128,7 @@ def test_an_idle_resource_costs_l_and_a_full_one_u() -> None:
     idle, bounds = prices_at(0.0)
     full, _ = prices_at(1.0)
     cpu, gpu = 0, 1
-    # U: the most utility for one unit of the cluster's share. cpu: 8 / (2/20), 6 / (1/20); gpu: 8 / (1/8), 6 / (2/8)
+    # U is the highest utility per share of the cluster. cpu: 8 / (2/20), 6 / (1/20); gpu: 8 / (1/8), 6 / (2/8)
     assert full[0, cpu] == pytest.approx(120.0)
     assert full[0, gpu] == pytest.approx(64.0)
     assert idle[0, cpu] == idle[0, gpu] == pytest.approx(64.0 / 100.0)
@@ -136,7 +136,7 @@ def test_an_idle_resource_costs_l_and_a_full_one_u() -> None:
 
 
 def test_what_every_node_has_enough_of_has_no_price_and_does_not_set_the_floor() -> None:
-    """Jobs say their bandwidth, no node does: as if nobody had said anything."""
+    """Jobs request bandwidth, but no node states any, so the prices are those without bandwidth."""
     room, job = Resources({"cpu": 10}), Seen(0, 8.0, Resources({"cpu": 2, BANDWIDTH: 5000}), Resources({}), 5, 0.0)
     stated = Resources({"cpu": 10, BANDWIDTH: 10**9})
 
@@ -149,7 +149,7 @@ def test_what_every_node_has_enough_of_has_no_price_and_does_not_set_the_floor()
     cpu, bounds = 8.0 / (2 / 20), priced(room, room)[1]
     assert bounds.ln_l == pytest.approx(math.log(cpu / 1e4))
     assert priced(room, room)[0] == pytest.approx([cpu / 1e4, 0.0])
-    assert min(priced(room, stated)[0]) > 0  # one that states it sells it
+    assert min(priced(room, stated)[0]) > 0  # a node that states bandwidth gives it a price
 
 
 def test_half_way_the_price_is_the_geometric_mean() -> None:
@@ -160,7 +160,7 @@ def test_half_way_the_price_is_the_geometric_mean() -> None:
 def test_pods_have_no_price_and_each_pool_has_its_own_bounds() -> None:
     full, _ = prices_at(1.0)
     assert full[0, 2] == 0.0
-    assert full[1, 0] == pytest.approx(8.0 / (1 / 20))  # a ps of 1 cpu, of the job that is worth 8
+    assert full[1, 0] == pytest.approx(8.0 / (1 / 20))  # the job with utility 8 has a ps of 1 cpu
 
 
 @settings(deadline=None)
@@ -176,7 +176,8 @@ def test_the_papers_l_is_equation_25() -> None:
     bounds = Pricing(Floor.PAPER).bounds(here, jobs, WORKER, 10)
     assert bounds is not None
     sums = [2 / 10 + 1 / 4, 1 / 10 + 2 / 4]
-    eta = 10 * 2.0 / min(5 * sums[0], 9 * sums[1])  # T sum c over the least resources that any job takes
+    # the paper's eta: T times the sum of c, over the least resources that any job takes
+    eta = 10 * 2.0 / min(5 * sums[0], 9 * sums[1])
     assert bounds.ln_l == pytest.approx(-700.0 - math.log(4 * eta * 9 * sums[1]))
 
 

@@ -19,7 +19,7 @@ TWO = {ps(0): "n1", ps(1): "n1", w(0): "n1", w(1): "n1"}
 
 @dataclass(frozen=True)
 class Script(Policy):
-    """A policy that decides once what the test gives it."""
+    """A policy that returns the actions given by the test in one decision, and none later."""
 
     actions: tuple[Action, ...] = ()
     name: str = "script"

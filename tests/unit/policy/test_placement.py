@@ -102,7 +102,7 @@ def test_spread_looks_at_as_much_as_it_is_told(order: Order, where: list[str]) -
 
 
 def test_spread_by_chance_is_the_draws_alone() -> None:
-    """A full node is drawn as often as an empty one, and a gang's members may be together."""
+    """The random draw takes a full node as often as an empty one, and may put members of a gang together."""
     snapshot = Snapshot(nodes={"n1": node("n1"), "n2": node("n2")})
     room = Room.of(snapshot)
     room.take("n2", res(cpu=6))
@@ -224,7 +224,7 @@ def test_shortfall_names_only_what_is_missing() -> None:
 @pytest.mark.parametrize("policy", sorted(SYSTEMS.keys() - {"oasis", "fifo-pod", "guests"}))
 @pytest.mark.parametrize("gone", [False, True], ids=["succeeded", "over"])
 def test_of_a_gang_with_members_that_are_done_the_others_are_placed(policy: str, gone: bool) -> None:
-    """An Indexed Job of four that is let go on where two are done: all four would not fit."""
+    """Two of an Indexed Job's four workers have succeeded; the node has room for the two others, but not for four."""
     world = World(make_policy(policy)).nodes(node("n1", cpu=5))
     four = job("a").workers(4, 4, cpu=2).with_(kind="Job", over=(w(0), w(1)) if gone else ()).done()
     done = [replace(pod, node="n1", phase=Phase.SUCCEEDED) for pod in members(four)[:2] if not gone]

@@ -1,4 +1,4 @@
-"""The base class of the systems: what a system need not say of itself."""
+"""The defaults of the policies' base class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from policy.systems.base import Policy
 
 
 class Plain(Policy):
-    """Admits nobody, and says nothing else of itself."""
+    """A policy that admits no job and overrides nothing else of the base class."""
 
     name = "plain"
 

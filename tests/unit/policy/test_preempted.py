@@ -44,7 +44,7 @@ def preemptor(name: str = "other", where: str = "n1", cpu: float = 3, priority: 
 
 
 def full_cluster(workers: int = 6, *, cpu: float = 1, least: int = 1, most: int | None = None) -> tuple[World, Job]:
-    """Make two nodes of that size, which an elastic job fills."""
+    """Make two nodes that an elastic job of ``workers`` workers fills; return the world and the job."""
     per_node = workers * cpu / 2
     world = World().nodes(node("n1", cpu=per_node), node("n2", cpu=per_node))
     made = job("a").workers(least, workers if most is None else most, asked=workers, cpu=cpu, memory=1).done()
@@ -58,7 +58,7 @@ def on(world: World, made: Job, where: str) -> list[Pod]:
 
 
 def evict(world: World, victims: list[Pod]) -> None:
-    """Mark the victims as kube-scheduler does, and let them terminate and go."""
+    """Mark the victims as preempted by kube-scheduler, then as terminating, then remove them."""
     for victim in victims:
         world.see(replace(victim, preempted=True))
     for victim in victims:
@@ -78,7 +78,7 @@ def binds(world: World) -> list[Bind]:
 
 
 def try_to_bind(world: World, members: list[Pod]) -> None:
-    """Ask to bind every member that has a node, as kube-scheduler does, and obey the answers."""
+    """Make the bind call of every unbound member that has a planned node, and let the bindings succeed."""
     for member in members:
         gang = world.snapshot.gang(member.job_uid)
         if member.uid in world.snapshot.pods and member.slot in gang.nodes and not member.node:
@@ -87,7 +87,7 @@ def try_to_bind(world: World, members: list[Pod]) -> None:
             world.answer(effects)
 
 
-# -- nominations ----------------------------------------------------------------------------------
+# -- The tests below are about the room of nominated pods. ----------------------------------------
 
 
 def test_members_that_are_preempted_say_by_whom_also_when_the_preemptor_is_bound() -> None:
@@ -205,7 +205,7 @@ def test_a_bound_preemptor_is_charged_once() -> None:
     world = World().nodes(node("n1", cpu=4))
     world.see(preemptor(cpu=3))
     assert world.snapshot.free("n1")["cpu"] == 1000
-    world.see(replace(world.pod("other"), node="n1"))  # an API server of before 1.35 leaves the nomination there
+    world.see(replace(world.pod("other"), node="n1"))  # an API server before 1.35 keeps the nomination on a bound pod
     assert world.snapshot.free("n1")["cpu"] == 1000
     assert not world.snapshot.preemptions
 
@@ -253,7 +253,7 @@ def test_a_restart_finds_the_nomination_again() -> None:
     assert again.snapshot.free("n1") == world.snapshot.free("n1") == res(0, 32 - 1, pods=109)
 
 
-# -- victims --------------------------------------------------------------------------------------
+# -- The tests below are about the room of preempted members. -------------------------------------
 
 
 def test_the_room_of_a_victim_is_kept_until_the_nomination_is_seen() -> None:
@@ -276,7 +276,8 @@ def test_a_victim_that_is_still_stopping_has_its_successor_planned_elsewhere() -
     victim = on(world, made, "n1")[0]
     world.do(NodeSeen(node("n3", cpu=1)))
     world.see(preemptor(cpu=1), replace(victim, preempted=True))
-    assert world.plan("a")[str(victim.slot)] == "n1"  # it may never be deleted
+    # a victim that is not terminating yet may never be deleted, so it keeps its slot
+    assert world.plan("a")[str(victim.slot)] == "n1"
     world.see(replace(world.snapshot.pods[victim.uid], terminating=True))
     assert world.plan("a")[str(victim.slot)] == "n3"
 
@@ -342,7 +343,7 @@ def test_nobody_is_planned_into_the_room_that_victims_are_leaving() -> None:
     assert not {victim.uid for victim in victims}.intersection(world.gang("b").waits_for)
 
 
-# -- what becomes of the gang ---------------------------------------------------------------------
+# -- The tests below are about what becomes of a gang that loses members to a preemption. ---------
 
 
 def test_an_elastic_gang_goes_on_with_fewer_workers_and_says_who_preempted_it() -> None:
@@ -409,7 +410,7 @@ def test_a_rigid_gang_that_finds_no_room_is_released_for_the_preemption() -> Non
     assert [effect.reason.value for effect in world.effects if isinstance(effect, Released)] == ["MembersPreempted"]
 
 
-# -- at the moment of binding ---------------------------------------------------------------------
+# -- In the tests below, room is lost just when a gang is to be bound. ----------------------------
 
 
 def test_a_complete_gang_is_not_bound_when_the_same_batch_tells_of_a_nomination() -> None:

@@ -1,4 +1,4 @@
-"""What is worked out between two steps: the next decision asks less, and is the same."""
+"""What a policy prepares between two steps leaves less work for the next decision and does not change it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.builders import World, job, members, node
 
 FULL = range(4)
 SYSTEMS = ("kod2", "drs", "dragon", "kod2+specon")
-NOW = 2000.0  # seconds after the start: who came first is urgent by now
+NOW = 2000.0  # so many seconds after the start the first job has become urgent
 
 
 def full(system: str) -> World:
-    """Each node is full of one gang of which two workers can be taken."""
+    """Fill each of four nodes with one gang that has two workers above its minimum."""
     world = World(make_policy(system)).nodes(*(node(f"n{number}") for number in FULL))
     for number in FULL:
         world.start(job(f"run-{number}").ps(1).workers(2, 4, asked=4).with_(utility=1 + number))

@@ -22,7 +22,7 @@ LATE = 100.0  # the waiting job arrives so long after the start
 
 
 def grown(policy: str = "kod2", most: int = 6) -> World:
-    """Return a job of one to ``most`` workers that has grown to its maximum."""
+    """Return a world in which job ``big`` of one to ``most`` workers has grown to its maximum, and its builder."""
     world = World(make_policy(policy, **GROWING[policy])).nodes(node("n1", cpu=20, memory=100))
     big = job("big").ps().workers(1, most, asked=1, cpu=1)
     world.start(big)
@@ -48,7 +48,7 @@ def shrinks(world: World) -> dict[str, int]:
     return {one.job_uid.removeprefix("job-"): one.workers for one in resized}
 
 
-# -- what is told ------------------------------------------------------------------------------
+# -- The tests below are about reasons and events that name a quota. ---------------------------
 
 
 def test_a_quota_that_is_smaller_than_the_job_is_told() -> None:
@@ -67,13 +67,14 @@ def test_growth_that_a_quota_eats_is_told_at_once_with_the_quota() -> None:
     assert verdict_of(world.snapshot, seen) is None, "pods that are on their way are no reason"
     world.limit(pods=2)
     assert verdict_of(world.snapshot, seen) == Verdict(
-        Reason.WAITING_FOR_PODS, "given 4 workers, 2 without a pod; ResourceQuota team/few has 0 of 2 pods left"
+        Reason.WAITING_FOR_PODS,
+        "the job was given 4 workers, and 2 of them have no pod; ResourceQuota team/few has 0 of 2 pods left",
     )
     world.limit(pods=4)
     assert verdict_of(world.snapshot, seen) is None
 
 
-# -- giving back ---------------------------------------------------------------------------------
+# -- In the tests below, jobs that have grown give workers back to free a quota. -----------------
 
 
 @pytest.mark.parametrize("policy", GROWING)
@@ -275,7 +276,7 @@ def test_policies_that_keep_to_their_numbers_shrink_nobody() -> None:
     assert shrinks(world) == {}
 
 
-# -- growth --------------------------------------------------------------------------------------
+# -- In the tests below, growth leaves the quota's room to waiting jobs. -------------------------
 
 
 def small(world: World) -> World:
@@ -294,7 +295,7 @@ def test_growth_leaves_room_for_the_pods_that_a_job_waits_for(policy: str) -> No
         world.pass_time(100.0)
         world.operate(job("big"))
         world.limit(pods=6)
-    assert world.gang("big").workers == 4  # of 6 pods, 2 are for the job that waits
+    assert world.gang("big").workers == 4  # two of the quota's six pods are left to the waiting job
 
 
 def test_workers_of_earlier_growth_count_before_they_are_created() -> None:
@@ -338,7 +339,7 @@ def test_a_shrunk_job_does_not_grow_back_into_the_room_of_the_one_it_was_shrunk_
     assert world.gang("big").workers == 4
 
 
-# -- telling -------------------------------------------------------------------------------------
+# -- In the tests below, a quota is named in an explanation. -------------------------------------
 
 
 def test_the_cause_is_told_with_the_shrink() -> None:
@@ -361,10 +362,10 @@ def test_what_keeps_a_job_from_growing_is_the_quota() -> None:
     world.pass_time(100.0)
     assert world.gang("big").workers == 1
     held = held_back(world.snapshot, world.snapshot.jobs["job-big"], world.policy, world.now)
-    assert held.startswith("a ResourceQuota: what it leaves is kept for pods that team/late waits for")
+    assert held.startswith("a ResourceQuota of its namespace: what is left is kept for pods that team/late waits for")
 
 
-# -- facts ---------------------------------------------------------------------------------------
+# -- The tests below are about quotas as facts of the snapshot. ----------------------------------
 
 
 def test_an_older_version_of_a_quota_does_not_replace_a_newer_one_and_a_deleted_one_is_gone() -> None:

@@ -1,4 +1,4 @@
-"""One system decides, another moves what it leaves undisturbed."""
+"""A policy with a rebalancer: the base policy decides, and the rebalancer migrates jobs that the base leaves alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders import World, job, w
 
 
 def test_the_base_decides_and_the_rebalancer_moves_what_it_leaves() -> None:
-    """KOD2 puts both on one node; the idle one invites one of them."""
+    """KOD2 puts both jobs on n1, and the rebalancer moves one of them to n2, which is idle."""
     a, b = (job(name).workers(1, cpu=1).with_(migratable=True) for name in ("a", "b"))
     world = World(Rebalanced(Kod2(), Guests())).nodes("n1", "n2").start(a)
     assert world.plan("a") == {"worker-0": "n1"}
@@ -25,13 +25,15 @@ def test_the_base_decides_and_the_rebalancer_moves_what_it_leaves() -> None:
 
 
 def moved(world: World, *decided: Action) -> list[str]:
-    """Whom the rebalancer moves after these decisions of the base."""
+    """Return the uids of the jobs that the rebalancer migrates after these actions of the base policy."""
     found = Guests().moves(world.snapshot, Decision(decided), world.now)
     return [action.job_uid for action in found if isinstance(action, Migrate)]
 
 
 def test_what_the_base_touches_is_left_alone() -> None:
-    """Both on n1, n2 idle: the older one would move, unless the base resizes it or gives n2 away."""
+    """Both jobs are on n1 and n2 is idle: the older job moves, unless the base resizes it or gives n2 to
+    another job.
+    """
     a, b = (job(name).workers(1, cpu=1).with_(migratable=True) for name in ("a", "b"))
     world = World(Kod2()).nodes("n1", "n2").start(a, b)
     world.see(job("x").workers(1))

@@ -89,7 +89,7 @@ def test_a_refusal_from_before_the_plan_does_not_count_until_the_member_was_woke
     turn_away(world, "a-worker-0", "0/1 nodes are available: 1 Insufficient cpu.")
     world.see(node("n1", cpu=4))
     assert world.plan("a") == {"worker-0": "n1"}
-    turn_away(world, "a-worker-0")  # an attempt that began before the plan was made
+    turn_away(world, "a-worker-0")  # this attempt began before the plan was made, so it does not count
     assert world.plan("a") == {"worker-0": "n1"}
     woken(world, "a-worker-0")
     turn_away(world, "a-worker-0", "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had a conflict.")
@@ -98,12 +98,14 @@ def test_a_refusal_from_before_the_plan_does_not_count_until_the_member_was_woke
 
 
 def test_a_refusal_in_the_same_words_counts_when_the_plan_has_failed() -> None:
-    """The pod does not change then, because kube-scheduler writes nothing."""
+    """kube-scheduler does not write the same condition again, so the pod does not change when the plan runs out of
+    time.
+    """
     world = World().nodes(node("n1", cpu=4), node("n2", cpu=5))
     world.submit(job("a").workers(2, cpu=2, memory=1))
     turn_away(world, "a-worker-1")
     assert set(world.plan("a").values()) == {"n2"}
-    world.pass_time(2)  # n1 may be used again
+    world.pass_time(2)  # after 2 s node n1 is no longer avoided
     first, rest = world.snapshot.rules.plan_seconds, world.snapshot.rules.backoff_initial_seconds
     world.pass_time(first)
     assert released(world)[-1] == "MemberRefused"
@@ -127,7 +129,8 @@ def test_a_volume_that_does_not_come_is_named_while_it_is_waited_for_and_in_the_
     world.submit(job("a").workers(1, cpu=2, memory=1))
     world.see(replace(world.pod("a-worker-0"), volumes=("data",)))
     turn_away(world, "a-worker-0", LATE, failed_attempt=True)
-    assert world.plan("a") == {"worker-0": "n1"}  # it may come in the next attempt, and the plan has its time
+    # the volume may come at the next attempt, so the plan stays until its deadline
+    assert world.plan("a") == {"worker-0": "n1"}
     reason, detail = told(world)
     assert reason == "MemberRefused"
     assert detail == f"kube-scheduler says of worker-0, which asks for the volume data: {LATE}"

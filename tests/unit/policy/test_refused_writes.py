@@ -60,7 +60,7 @@ def told(effects: tuple[Effect, ...]) -> list[WriteRefused]:
     return [effect for effect in effects if isinstance(effect, WriteRefused)]
 
 
-# -- a shrink ------------------------------------------------------------------------------------
+# -- In the tests below, the API server refuses to shrink a job. ---------------------------------
 
 
 @pytest.mark.parametrize("policy", ELASTIC, ids=lambda policy: policy.name)
@@ -89,7 +89,7 @@ def test_it_is_left_alone_for_ten_minutes(policy: Policy) -> None:
 
 
 def test_who_waits_takes_other_room_in_the_same_step() -> None:
-    """A second job can shrink, so the plan is made anew on its room."""
+    """The job other can shrink as well, so heavy is planned again on its room."""
     other = job("other", utility=0.5).workers(1, 4, asked=4, cpu=2)
     world = World().nodes(node("n1", cpu=8), node("n2", cpu=8)).start(BIG, other)
     world.now += 10
@@ -101,7 +101,9 @@ def test_who_waits_takes_other_room_in_the_same_step() -> None:
 
 
 def test_what_may_pass_is_only_told() -> None:
-    """After a conflict, a refusal by a budget or a lost answer, the deadline of the plan decides."""
+    """A conflict, a refusal by a PodDisruptionBudget or a lost answer may pass, so only the plan's deadline ends the
+    plan.
+    """
     world = shrinking(make_policy("kod2"))
     effects = world.do(WritesRefused((resize(lasting=False),)))
     assert len(told(effects)) == 1
@@ -135,7 +137,9 @@ def test_the_fact_goes_with_the_next_shrink_that_the_api_server_takes() -> None:
 
 
 def test_a_shrink_for_nobody_that_is_refused_stays_asked_for_and_its_room_is_no_offer() -> None:
-    """Its user has lowered the maximum; a job that comes then must not wait for workers that will not go."""
+    """The user has lowered the maximum of big; heavy, which comes later, must not be planned in the room of its
+    workers.
+    """
     world = World().nodes(node("n1", cpu=8)).start(BIG)
     world.see(replace(world.snapshot.jobs["job-big"], max_workers=2, max_stated=True))
     assert world.gang("big").workers == 2
@@ -147,7 +151,7 @@ def test_a_shrink_for_nobody_that_is_refused_stays_asked_for_and_its_room_is_no_
     assert world.state("heavy") is State.PLANNED, "else what is leaving is an offer"
 
 
-# -- a growth ------------------------------------------------------------------------------------
+# -- In the test below, the API server refuses to grow a job. ------------------------------------
 
 
 def test_a_growth_that_is_refused_gives_its_room_back_at_once_and_rests() -> None:
@@ -165,7 +169,7 @@ def test_a_growth_that_is_refused_gives_its_room_back_at_once_and_rests() -> Non
     ]
 
 
-# -- the others ----------------------------------------------------------------------------------
+# -- In the tests below, the API server refuses writes that resize no job. -----------------------
 
 
 def test_a_write_of_a_pod_is_told_at_its_job_once_for_all_of_its_pods() -> None:
@@ -198,7 +202,7 @@ def test_one_that_follows_takes_none_and_forgets_those_that_it_had() -> None:
     assert world.snapshot.refused_writes == {}
 
 
-# -- a binding -----------------------------------------------------------------------------------
+# -- In the tests below, the API server refuses a binding. ---------------------------------------
 
 
 def denied() -> World:
@@ -219,7 +223,7 @@ def test_a_gang_whose_binding_was_refused_says_which_pod_and_in_which_words() ->
     assert found.waits is not None
     assert found.waits.reason == Reason.BACKING_OFF.value
     assert found.waits.detail == f"attempt 1 failed: {said}"
-    assert found.arithmetic == f"all of it would fit, but {said}"
+    assert found.arithmetic == f"all members would fit, but {said}"
     assert "admission policy" in found.mend
 
 
@@ -241,7 +245,7 @@ def test_the_words_go_once_the_gang_is_bound() -> None:
 
 
 def test_a_worker_that_is_bound_at_last_or_gone_bears_no_words() -> None:
-    """Its gang runs and is not bound anew, so the message is dropped with the pod that it is about."""
+    """The gang runs and is not bound again, so the message disappears with the pod that was refused."""
     world = World().nodes(node("n1", cpu=4)).start(job("a").workers(1, 3, asked=3, cpu=1))
     for gone in (False, True):
         last = world.snapshot.member("job-a", w(2))

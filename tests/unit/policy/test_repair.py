@@ -70,7 +70,7 @@ def test_a_lost_member_is_restarted_in_its_place_without_a_barrier() -> None:
 
 @pytest.mark.parametrize("seconds", [5, 30, 90])
 def test_a_member_that_takes_its_time_to_stop_is_waited_for(seconds: int) -> None:
-    """A drained pod has a grace period of 30 s, and its successor can have its name, or its room, only after it."""
+    """A drained pod may terminate for 30 s, and its successor gets its name, or its room, only when it is gone."""
     world = World().nodes("n1").start(GANG)
     lost = world.pod("a-worker-1")
     world.see(replace(lost, terminating=True))
@@ -92,7 +92,7 @@ def test_a_member_that_stops_on_a_node_that_is_silent_is_not() -> None:
 
 
 def test_a_gang_of_which_all_that_is_left_is_on_its_way_out_begins_at_its_barrier() -> None:
-    """Simulation seed 111843: a member that waited for its node was bound before the other member had come again."""
+    """In simulation seed 111843 a late member was bound alone while all other members were terminating or gone."""
     world = World().nodes("n1").start(GANG)
     world.do(PodGone("uid-a-worker-1"))
     late = world.fresh(replace(members(GANG.done())[2], version=9))
@@ -129,7 +129,9 @@ def test_a_job_that_backs_off_after_a_failed_repair_does_not_say_that_a_start_fa
 
 
 def test_a_plan_whose_only_bound_member_is_going_already_is_given_up_without_a_release() -> None:
-    """Its node is down, so it may terminate for hours; the other worker has succeeded (simulation seed 807)."""
+    """The bound member's node is down, so it may terminate for hours; another worker has succeeded (simulation seed
+    807).
+    """
     gang = job("a", suspends=True).workers(1, 3).replicas(3).done()
     lost, done, comes = members(gang)
     found = (replace(lost, node="n1", terminating=True), replace(done, node="n2", phase=Phase.SUCCEEDED))

@@ -1,4 +1,6 @@
-"""A record once more: what came from outside comes as recorded, and the policy makes of it what it makes of it."""
+"""Running a journal again under another policy: outside events happen as recorded, and the policy
+decides for itself.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ NODES: tuple[Event, ...] = (NodeSeen(builders.node("n1")), NodeSeen(builders.nod
 
 
 def rigid(name: str, workers: int = 4) -> Job:
-    """Of nine cores, with four workers: one on each node."""
+    """Return a rigid job that needs nine cores for a ps and its workers; a node takes one such job."""
     return builders.job(name).ps(1).workers(workers).done()
 
 
@@ -33,7 +35,8 @@ def rerun(policy: Policy | None = None, work: dict[str, float] | None = None) ->
 
 def test_jobs_start_and_wait_as_the_policy_says_whatever_was_recorded() -> None:
     a, b, c = rigid("a"), rigid("b"), rigid("c")
-    recorded = [PodSeen(replace(pod, node="n2", version=2)) for pod in builders.members(c)]  # c ran, in the record
+    # job c ran in the recorded run
+    recorded = [PodSeen(replace(pod, node="n2", version=2)) for pod in builders.members(c)]
     found = rerun().to(START + 10, [*NODES, *arrives(a), *arrives(b), *arrives(c), *recorded])
     assert (found.running, found.waiting, found.used["cpu"]) == (2, 1, 0.9)
 
@@ -110,7 +113,9 @@ def test_every_policy_runs_a_record_that_begins_in_the_middle() -> None:
 
 
 def test_who_binds_pod_by_pod_does_so_beneath_another_too() -> None:
-    """So the parts of a job that are bound when the record begins run, as they do live."""
+    """Without gangs, jobs that are only partly bound when the record begins count as running, as in the
+    live service.
+    """
     gangs = {
         name: rerun(make_policy(name))._snapshot.rules.gangs for name in ("fifo-pod", "fifo-pod+specon", "kod2+specon")
     }

@@ -1,4 +1,4 @@
-"""The cluster's limit of resizes: so many in any minute, and a plan that needs more of them waits whole."""
+"""The limit of resizes in any minute: a plan that needs more resizes than are left waits as a whole."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def light(name: str) -> JobBuilder:
 
 
 def full(policy: str, limit: int) -> World:
-    """Two jobs of four workers each fill a node each."""
+    """Fill each of two nodes with a job of four workers."""
     parameters = {"urgent_threshold": 1.0} if policy == "dragon" else {}
     world = World(make_policy(policy, **parameters)).nodes(node("n1", cpu=4), node("n2", cpu=4))
     for name in ("a", "b"):
@@ -33,7 +33,7 @@ def resized(world: World) -> set[str]:
     return {effect.job_uid for effect in world.effects if isinstance(effect, Resize)}
 
 
-HEAVY = job("heavy", utility=100.0).workers(5, cpu=1)  # needs room of both
+HEAVY = job("heavy", utility=100.0).workers(5, cpu=1)  # needs room on both nodes
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -45,7 +45,7 @@ def test_a_plan_that_needs_more_resizes_than_are_left_waits_whole_and_says_so(po
     assert world.gang("heavy").state is State.WAITING
     verdict = world.snapshot.verdicts["job-heavy"]
     assert verdict.reason is Reason.RESIZES_LIMITED
-    assert verdict.detail == "1 resizes in any minute are the cluster's limit"
+    assert verdict.detail == "the cluster's limit is 1 resize in any minute (resizes_per_minute)"
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -101,7 +101,7 @@ def test_a_settled_cluster_is_left_alone(policy: Drf | Rrh | Dorm) -> None:
 
 
 def wanted(name: str, cpu: float, **more: Any) -> JobBuilder:
-    """A job of one worker that is worth more to RRH than those of ``trains``."""
+    """Return a one-worker job that RRH ranks before the jobs of ``trains``, because its utility is higher."""
     training = Training(epochs=1, chunks=1, seconds=SLOT, utility=Utility(1000.0, 0.0, 5.0))
     return job(name, training=training).workers(1, asked=1, cpu=cpu, **more)
 
@@ -152,7 +152,7 @@ def test_who_backs_off_leaves_its_share_to_the_others_meanwhile(policy: Drf | Rr
 
 
 def test_rrh_ranks_no_job_whose_workers_never_fit_together() -> None:
-    """By sums all three would fit, and it would wait for them for ever."""
+    """By the sum of free cores all three workers of first would fit, and it would wait for ever."""
     world = World(Rrh(slot_seconds=SLOT)).nodes(node("n1", cpu=6), node("n2", cpu=6))
     training = Training(epochs=4, chunks=4, seconds=SLOT, utility=Utility(1000.0, 0.0, 5.0))
     world.submit(job("first", training=training).workers(1, 3, asked=3, cpu=4))
@@ -169,11 +169,12 @@ def test_rrh_does_not_refuse_what_it_has_accepted_because_it_was_barred_meanwhil
         world.bind(one)
     assert world.state("first") is State.PAUSED
     effects = world.do(*(PodGone(member.uid) for member in members(first.done())))
-    assert not any(isinstance(effect, Remember) for effect in effects)  # nobody is ranked anew because it pauses
+    assert not any(isinstance(effect, Remember) for effect in effects)  # a pause does not make RRH rank the jobs again
     world.bind(dear)
     assert world.reason("first") == "WaitingForPods"
     world.end(dear)
-    world.submit(trains("late", 4, 30.0, steep=4.0, target=4.0))  # whose delay would cost more than the first is worth
+    # a delay of late would cost more than the utility of first
+    world.submit(trains("late", 4, 30.0, steep=4.0, target=4.0))
     assert world.gang("late").admitted
     world.do(*(PodSeen(world.fresh(member)) for member in members(first.done())))
     assert world.reason("first") == "WaitingForRoom"
@@ -181,7 +182,7 @@ def test_rrh_does_not_refuse_what_it_has_accepted_because_it_was_barred_meanwhil
 
 @pytest.mark.parametrize(("fairness", "small", "large"), [(0.1, 7, 1), (0.5, 12, 0)])
 def test_dorm_fills_the_cluster_within_its_bound_of_unfairness(fairness: float, small: int, large: int) -> None:
-    """The fair shares are 7 and 1, and a worker of the small job uses more: of memory."""
+    """The fair shares are 7 workers and 1, and a worker of the job small uses more of its scarcest resource, memory."""
     world = World(Dorm()).nodes(node("n1", cpu=12, memory=64))
     jobs = [alone("small", 1, 2, most=12).done(), alone("large", 5, 1, most=2).done()]
     assert Dorm(fairness=fairness).numbers(world.snapshot, jobs) == {"job-small": small, "job-large": large}
@@ -189,7 +190,7 @@ def test_dorm_fills_the_cluster_within_its_bound_of_unfairness(fairness: float, 
 
 @pytest.mark.parametrize(("changes", "new"), [(0.0, 0), (0.1, 6), (1.0, 12)])
 def test_dorm_changes_few_running_jobs_at_once(changes: float, new: int) -> None:
-    """Two have six workers each; a third would use more with the same room, were it given all of it."""
+    """Two jobs have six workers each; a third job could use more of the cluster with the same room."""
     world = World(Drf()).nodes(node("n1", cpu=12, memory=120))
     first, second = alone("a", 1, 1, most=12), alone("b", 1, 1, most=12)
     world.submit(first)

@@ -32,7 +32,7 @@ HEAVY = job("heavy", utility=99.0).workers(1, cpu=6).arrived(10)
 
 
 def shown(world: World) -> list[Shown]:
-    """Return what was reported since the last call."""
+    """Return the Shown effects since the last call."""
     told = [effect for effect in world.effects if isinstance(effect, Shown)]
     world.effects.clear()
     return told

@@ -1,4 +1,4 @@
-"""Which node is cleared for a gang: nodes that cannot be better are passed over, and nothing else changes."""
+"""Which node is cleared for a gang: nodes that cannot be better are skipped, without changing the result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def best_of_all(room: Room, ask: Ask, victims: list[Reclaimable]) -> list[Reclai
 
 @pytest.mark.parametrize("seed", range(60))
 def test_over_several_nodes_no_shorter_run_of_removals_would_do(seed: int) -> None:
-    """Few are tried first, then all, then twice as many each time: the same as if each number were tried."""
+    """The search doubles the number of removals that it tries; its result is that of trying every number."""
     draw = random.Random(seed)
     names = [f"n{index:02d}" for index in range(draw.choice((4, 60)))]
     room = Room.of(World().nodes(*(node(name, cpu=8) for name in names)).snapshot)
@@ -89,11 +89,12 @@ def test_a_room_that_is_gathered_by_kind_is_the_one_that_is_made_anew() -> None:
     made = Capacity.made(old.nodes, {**old.free, **changed})
     assert dict(new.free) == dict(made.free)
     assert dict(new.kinds) == dict(made.kinds)
-    assert all(room == old.nodes[name].allocatable for name, room in old.free.items())  # the old one is as it was
+    # the capacity from which the new one was made has not changed
+    assert all(room == old.nodes[name].allocatable for name, room in old.free.items())
 
 
 def test_a_worker_that_is_done_gives_no_room_back() -> None:
-    """Its pod has succeeded, or is gone and no other one will come for its index."""
+    """The worker's pod has succeeded, or is gone and will not be replaced because its index is complete."""
     world = World().nodes(node("n1", cpu=12)).start(job("a").workers(1, 4, asked=4, cpu=3))
     before = world.snapshot.free("n1")
     world.see(replace(world.pod("a-worker-3"), phase=Phase.SUCCEEDED))

@@ -22,18 +22,18 @@ from tests.builders import JobBuilder, PodGone, PodSeen, State, World, job, node
 
 PC, WC, CC = Category.PROGRESSING, Category.WATCHING, Category.CONVERGED
 PLAIN = SpeCon(smoothing=1, balance=Balance.OFF)
-# With alpha 0.01: growing, growing, slow (WC), slower (CC), slower still (asks), and so on.
+# With alpha 0.01 these reports mean: growing, growing, slow (WC), slower (CC), slower still (the job asks to move).
 CONVERGING = (10.0, 5.0, 4.99, 4.985, 4.983, 4.982)
 GROWING = (10.0, 9.0, 8.0, 7.0, 6.0, 5.0)
 
 
 def alone(name: str, cpu: float = 1) -> JobBuilder:
-    """A job of one worker that may be moved."""
+    """Return a job of one worker that may be migrated."""
     return job(name).workers(1, cpu=cpu).with_(migratable=True)
 
 
 def scene(policy: SpeCon, nodes: Sequence[str | Node], *jobs: str | JobBuilder) -> World:
-    """The jobs run, placed round and round over the nodes in this order."""
+    """Start the jobs in this order, placed over the nodes in turn."""
     world = World(policy).nodes(*nodes)
     for index, one in enumerate(jobs):
         made = alone(one) if isinstance(one, str) else one
@@ -42,7 +42,7 @@ def scene(policy: SpeCon, nodes: Sequence[str | Node], *jobs: str | JobBuilder) 
 
 
 def rounds(world: World, **metrics: Sequence[float | None]) -> list[Effect]:
-    """Every 30 s each job reports its next value (None: it reports nothing); the effects of all rounds."""
+    """Let each job report its next value every 30 s (None: no report); return the effects of all rounds."""
     found: list[Effect] = []
     for values in zip(*metrics.values(), strict=True):
         world.now += 30.0
@@ -52,13 +52,13 @@ def rounds(world: World, **metrics: Sequence[float | None]) -> list[Effect]:
 
 
 def moves(effects: Sequence[Effect]) -> dict[str, str]:
-    """Who was moved where."""
+    """Return the node to which each job was migrated, by the job's name."""
     found = [effect for effect in effects if isinstance(effect, Migrate)]
     return {one.job_uid.removeprefix("job-"): next(iter(one.nodes.values())) for one in found}
 
 
 def arrive(world: World, name: str) -> None:
-    """The old pod goes, and its successor is bound where it was moved."""
+    """Complete a migration: remove the job's old pod, and bind its successor on the new node."""
     old = world.snapshot.member(f"job-{name}", w(0))
     assert old is not None
     world.do(PodGone(old.uid))
@@ -78,7 +78,7 @@ def counts(world: World) -> Counts:
     return found
 
 
-# -- placement ----------------------------------------------------------------------------------------
+# -- The tests below are about the nodes on which SpeCon places new jobs. -----------------------------
 
 
 def test_jobs_are_placed_round_and_round_whatever_has_ended() -> None:
@@ -92,7 +92,7 @@ def test_jobs_are_placed_round_and_round_whatever_has_ended() -> None:
 def test_a_new_job_goes_to_the_node_at_its_turn_or_to_the_one_with_the_least_score(
     first_node: FirstNode, where: str
 ) -> None:
-    """Two jobs on each node; those of n2 have converged."""
+    """Each node has two jobs; those of n2 have converged."""
     world = scene(replace(PLAIN, gate=Gate.PRINTED, first_node=first_node), ("n1", "n2"), "a", "b", "c", "d")
     rounds(world, a=GROWING, b=CONVERGING, c=GROWING, d=CONVERGING)
     world.start(alone("e").arrived(world.now))
@@ -124,11 +124,11 @@ def test_first_come_first_served_nobody_passes_the_first_that_waits() -> None:
     assert world.snapshot.verdicts["job-c"].behind == "job-b"
 
 
-# -- Algorithm 1 ---------------------------------------------------------------------------------------
+# -- The tests below are about Algorithm 1, which puts jobs into categories by their progress. ---------
 
 
 def categories(policy: SpeCon, values: Sequence[float | None], **more: object) -> list[Category]:
-    """The category of one job after each round."""
+    """Return the category of one job after each round in which it reports the next value."""
     world = scene(policy, ("n1", "n2"), alone("a").with_(**more))
     found = []
     for value in values:
@@ -165,7 +165,7 @@ def test_printed_lines_10_to_12_never_let_a_job_converge() -> None:
 
 
 def test_a_job_with_a_threshold_of_its_own_is_judged_by_it_and_the_others_by_the_setting() -> None:
-    """Its growth falls from all of the reduction to a sixth, a twentieth, a sixtieth and a three-hundredth."""
+    """The job's growth falls to 1/6, 1/20, 1/60 and 1/300 of the reduction so far."""
     slowly = (10.0, 5.0, 4.0, 3.7, 3.6, 3.58)
     assert categories(PLAIN, slowly) == [PC, PC, PC, PC, PC, WC]
     assert categories(PLAIN, slowly, training=Training(alpha=0.1)) == [PC, PC, PC, WC, CC, CC]
@@ -173,7 +173,7 @@ def test_a_job_with_a_threshold_of_its_own_is_judged_by_it_and_the_others_by_the
 
 
 def test_a_job_asks_to_be_moved_by_its_own_threshold() -> None:
-    slowly = (10.0, 5.0, 4.0, 3.7, 3.55, 3.45)  # still 1.5 % of the reduction in the last round
+    slowly = (10.0, 5.0, 4.0, 3.7, 3.55, 3.45)  # in the last round the growth is still 1.5 % of the reduction so far
     for own, asked in ((None, 0), (0.1, 1)):
         world = scene(replace(PLAIN, gate=Gate.OPEN), ("n1", "n2"), alone("a").with_(training=Training(alpha=own)))
         rounds(world, a=slowly)
@@ -181,7 +181,7 @@ def test_a_job_asks_to_be_moved_by_its_own_threshold() -> None:
 
 
 def test_growth_is_a_share_of_the_reduction_so_far() -> None:
-    """The same curve in units a thousand times as large is the same training; printed, alpha is in those units."""
+    """The same curve in units a thousand times as large is the same training; the paper's alpha depends on the unit."""
     large = [1000.0 * value for value in CONVERGING]
     assert categories(PLAIN, large) == categories(PLAIN, CONVERGING)
     printed = replace(PLAIN, growth=Growth.ABSOLUTE)
@@ -212,7 +212,7 @@ def test_nothing_is_looked_at_within_an_interval() -> None:
 
 
 def test_the_median_of_three_reports_is_looked_at() -> None:
-    """One report far below all others would make every later growth look small."""
+    """Without the median, one report far below all others would make every later growth look small."""
     spiked = (10.0, 9.0, 8.0, -1e6, 7.0, 6.0, 5.0, 4.0, 3.0)
     assert set(categories(replace(PLAIN, smoothing=3), spiked)) == {PC}
     assert WC in categories(PLAIN, spiked)
@@ -232,16 +232,16 @@ def test_a_report_from_the_future_is_not_there() -> None:
     assert known(world, "a").value is None
 
 
-# -- Algorithm 2 ---------------------------------------------------------------------------------------
+# -- The tests below are about Algorithm 2, which moves converged jobs away. ---------------------------
 
 
 def crowded(policy: SpeCon = PLAIN, *more: str) -> World:
-    """A and c on n1, b on n2, and so on round: a converges, the others grow."""
+    """Place the jobs a, b, c ... in turn on n1 and n2; the tests let a converge and the others grow."""
     return scene(policy, ("n1", "n2"), "a", "b", "c", *more)
 
 
 def test_a_converged_job_leaves_for_the_node_with_the_least_score() -> None:
-    """n1: CC 1 + PC 2 = 3; n2: PC 2."""
+    """Node n1 has the score 1 (a, converged) + 2 (c, growing) = 3; n2 has 2 (b, growing)."""
     world = crowded()
     assert moves(rounds(world, a=CONVERGING[:4], b=GROWING[:4], c=GROWING[:4])) == {}
     assert moves(rounds(world, a=CONVERGING[4:5], b=GROWING[4:5], c=GROWING[4:5])) == {"a": "n2"}
@@ -249,7 +249,7 @@ def test_a_converged_job_leaves_for_the_node_with_the_least_score() -> None:
 
 
 def test_it_stays_where_the_score_is_least_and_never_asks_again() -> None:
-    """n1: 1 + 2 = 3; n2: 2 + 2 = 4."""
+    """Node n1 has the score 1 + 2 = 3; n2 has 2 + 2 = 4."""
     world = crowded(PLAIN, "d")
     found = rounds(world, a=CONVERGING, b=GROWING, c=GROWING, d=GROWING)
     assert (moves(found), counts(world)) == ({}, Counts(requests=1, stays=1))
@@ -259,7 +259,7 @@ def test_it_stays_where_the_score_is_least_and_never_asks_again() -> None:
 
 
 def test_weights_make_a_node_of_converged_jobs_the_lighter_one() -> None:
-    """n1: a, c, e = 1 + 2 + 2 = 5; n2: b, d, f converged = 3, though it has as many."""
+    """Node n1 has the score 1 + 2 + 2 = 5; n2 has as many jobs, but all have converged: 1 + 1 + 1 = 3."""
     world = crowded(PLAIN, "d", "e", "f")
     slow = [10.0, 5.0, 4.99, 4.985, 4.985, 4.985]
     told = rounds(world, a=CONVERGING, b=slow, c=GROWING, d=slow, e=GROWING, f=slow)
@@ -308,7 +308,7 @@ def test_after_a_move_growth_is_taken_between_two_new_reports() -> None:
 
 
 def test_what_was_reported_before_a_move_is_no_sample_of_the_restarted_job() -> None:
-    """The first round after the move has no new report; the next one is the first sample."""
+    """In the first round after the move there is no new report; the report of the next round is the first sample."""
     world = crowded()
     rounds(world, a=CONVERGING[:5], b=GROWING[:5], c=GROWING[:5])
     arrive(world, "a")
@@ -331,7 +331,7 @@ def test_what_the_old_pods_report_while_a_job_moves_is_no_sample_either() -> Non
 
 
 def test_two_requests_of_one_round_do_not_go_to_the_same_node() -> None:
-    """Both a and d leave n1 for n2 by their scores; the second asks again in the next round."""
+    """By the scores both a and d would go from n1 to n2; the second one has to ask again in the next round."""
     world = scene(PLAIN, ("n1", "n2", "n3"), "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
     world.end(alone("b"))
     world.end(alone("e"))
@@ -352,7 +352,7 @@ def test_two_requests_of_one_round_do_not_go_to_the_same_node() -> None:
     ],
 )  # fmt: skip
 def test_who_may_ask(gate: Gate, others: Sequence[float], moved: bool) -> None:
-    """One other job on the node: it grows, or it has converged as well. The printed gate wants two that grow."""
+    """The one other job on the node grows or has converged; the paper's gate wants two other jobs that grow."""
     world = scene(replace(PLAIN, gate=gate), ("n1", "n2"), "a", "b", "c")
     world.end(alone("b"))
     assert moves(rounds(world, a=CONVERGING[:5], c=others)) == ({"a": "n2"} if moved else {})
@@ -365,7 +365,7 @@ def test_the_printed_gate_opens_for_two_that_grow() -> None:
 
 
 def test_the_guard_wants_the_new_node_to_be_the_lighter_one_with_the_job() -> None:
-    """n1: 1 + 2 = 3; n2: 2, and 3 with the job: nothing is gained."""
+    """Node n1 has the score 1 + 2 = 3; n2 has 2, but 3 with the job, so a move would gain nothing."""
     world = crowded(replace(PLAIN, guard=True))
     told = rounds(world, a=CONVERGING, b=GROWING, c=GROWING)
     assert moves(told) == {}
@@ -374,7 +374,7 @@ def test_the_guard_wants_the_new_node_to_be_the_lighter_one_with_the_job() -> No
     assert moves(rounds(world, a=CONVERGING, c=GROWING, d=GROWING, e=GROWING)) == {"a": "n2"}
 
 
-# -- who is left alone ---------------------------------------------------------------------------------
+# -- The tests below are about jobs that SpeCon does not move. -----------------------------------------
 
 
 def spoiled(how: str) -> JobBuilder:
@@ -404,7 +404,9 @@ def test_a_gang_moves_whole() -> None:
 
 
 def test_a_silent_job_is_neutral() -> None:
-    """It has converged, and then says nothing for three intervals, or the same for ever: it does not ask any more."""
+    """A job that has converged and then does not report for three intervals, or reports the same value,
+    asks no more.
+    """
     world = crowded(replace(PLAIN, balance=Balance.UNBALANCED))
     rounds(world, a=CONVERGING[:4], b=GROWING[:4], c=[10.0, None, None, None])
     rounds(world, a=[None] * 3, b=[5.0, 4.0, 3.0], c=[9.0, 8.0, 7.0])
@@ -415,7 +417,7 @@ def test_a_silent_job_is_neutral() -> None:
 
 @pytest.mark.parametrize(("silent", "moved"), [(False, {"a": "n2"}), (True, {})])
 def test_a_silent_job_weighs_like_one_that_has_just_begun(silent: bool, moved: dict[str, str]) -> None:
-    """n1: a, c, e = 1 + 2 + 2 = 5; n2: b, d, f have converged: 3 while they are heard of, and 6 when they are not."""
+    """Node n1 has the score 1 + 2 + 2 = 5; n2, whose jobs have converged, has 3, or 6 if its jobs are silent."""
     world = crowded(PLAIN, "d", "e", "f")
     rounds(world, **dict.fromkeys("bdf", CONVERGING[:4]), **dict.fromkeys("ace", GROWING[:4]))
     slow = [None] * 4 if silent else [4.984, 4.983, 4.982, 4.981]
@@ -447,7 +449,7 @@ def test_nor_while_somebody_may_not_shrink_others_yet() -> None:
     assert at_rest(crowded().snapshot, Decision((), {"job-x": Verdict(Reason.TOO_LARGE)}))
 
 
-# -- Algorithm 3 ---------------------------------------------------------------------------------------
+# -- The tests below are about Algorithm 3, which moves jobs to idle nodes. ----------------------------
 
 EVEN = SpeCon(smoothing=1, gate=Gate.PRINTED)
 SLOW = (10.0, 5.0, 4.99, 4.985)
@@ -477,7 +479,7 @@ def test_a_growing_job_is_not_balanced_unless_asked_for() -> None:
 
 
 def test_an_idle_node_is_filled_from_nodes_with_more_than_their_share_only() -> None:
-    """Four fixed jobs on n1, two that have converged on n2, n3 idle: the balance factor is 2."""
+    """Node n1 has four jobs that may not be migrated, n2 two that have converged, n3 none: the balance factor is 2."""
     fixed = [alone(name).with_(migratable=False) for name in "adgj"]
     jobs: list[str | JobBuilder] = [fixed[0], "b", "c", fixed[1], "e", "f", fixed[2], "h", "i", fixed[3]]
     world = scene(EVEN, ("n1", "n2", "n3"), *jobs)
@@ -488,7 +490,7 @@ def test_an_idle_node_is_filled_from_nodes_with_more_than_their_share_only() -> 
 
 
 def test_nodes_at_their_share_are_given_nobody() -> None:
-    """Four, two and two: the balance factor is 2."""
+    """The nodes have four, two and two jobs: the balance factor is 2."""
     world = scene(EVEN, ("n1", "n2", "n3"), *"abcdefghij")
     for name in "hi":
         world.end(alone(name))
@@ -503,7 +505,7 @@ def test_idle_nodes_are_filled_when_there_are_fewer_jobs_than_nodes() -> None:
 
 
 def test_room_is_given_away_once_in_a_round() -> None:
-    """The balance factor is 2, but n2 has room for one."""
+    """The balance factor is 2, but n2 has room for only one job."""
     world = scene(EVEN, ("n1", node("n2", cpu=1)), *"abcdefg")
     for name in "bdf":
         world.end(alone(name))
@@ -511,13 +513,13 @@ def test_room_is_given_away_once_in_a_round() -> None:
 
 
 def test_it_evens_out_only_what_is_uneven() -> None:
-    """Two on n1 and one on n2: nothing is gained by a move."""
+    """Node n1 has two jobs and n2 has one, so a move would gain nothing."""
     world = crowded(EVEN)
     assert moves(rounds(world, a=SLOW, b=SLOW, c=SLOW)) == {}
 
 
 def unbalanced(policy: SpeCon) -> dict[str, str]:
-    """Four on n1, one on n2, all converged; the balance factor is 2."""
+    """Return the moves when four converged jobs are on n1 and one is on n2; the balance factor is 2."""
     world = scene(policy, ("n1", "n2"), *"abcdefgh")
     for name in "bdf":
         world.end(alone(name))
@@ -535,7 +537,9 @@ def test_when_balance_runs(balance: Balance, moved: dict[str, str]) -> None:
 
 
 def test_the_printed_second_branch_is_dead_even_when_all_have_been_decided() -> None:
-    """Every job has had its request; with line 27 as printed nobody moves, repaired one does."""
+    """All jobs have made their request; by line 27 as the paper prints it no job moves, and by the mended line one
+    does.
+    """
     found = {}
     for balance in (Balance.PRINTED, Balance.ALL_MIGRATED):
         policy = SpeCon(smoothing=1, gate=Gate.OPEN, balance=balance, guard=True)
@@ -549,7 +553,7 @@ def test_the_printed_second_branch_is_dead_even_when_all_have_been_decided() -> 
 
 
 def moved_by_3(policy: SpeCon) -> World:
-    """Algorithm 3 has moved a to n2, which was idle; there a job that grows has joined it, and n1 is idle."""
+    """Let Algorithm 3 move a from n1 to n2, which was idle; then a growing job joins a there, and n1 becomes idle."""
     world = scene(policy, ("n1", "n2"), "a", "b", "c")
     world.end(alone("b"))
     assert moves(rounds(world, a=SLOW, c=GROWING[:4])) == {"a": "n2"}
@@ -566,13 +570,13 @@ def test_balance_moves_a_job_once() -> None:
     assert moves(rounds(world, a=[4.98, 4.979, 4.9785, 4.978], d=GROWING[:4])) == {}
 
 
-# -- one move a job ------------------------------------------------------------------------------------
+# -- The tests below check that each job is moved only once. -------------------------------------------
 
 BOTH = SpeCon(smoothing=1)
 
 
 def moved_by_2(policy: SpeCon) -> World:
-    """Algorithm 2 has moved a to n2; then n1 is idle, and n2 has two."""
+    """Let Algorithm 2 move a to n2; then n1 becomes idle and n2 has two jobs."""
     world = scene(policy, ("n1", "n2"), "a", "b", "c")
     assert moves(rounds(world, a=CONVERGING[:5], b=GROWING[:5], c=GROWING[:5])) == {"a": "n2"}
     arrive(world, "a")
@@ -594,7 +598,7 @@ def test_whom_algorithm_3_has_moved_algorithm_2_moves_only_where_each_may(limit:
 
 
 def test_whom_algorithm_2_has_let_stay_algorithm_3_may_still_move() -> None:
-    """As jobs 10, 11 and 13 of the authors' log."""
+    """Jobs 10, 11 and 13 in the log of the paper's authors were moved in this way."""
     world = crowded(BOTH, "d")
     assert moves(rounds(world, a=CONVERGING, b=GROWING, c=GROWING, d=GROWING)) == {}
     assert counts(world).stays == 1
@@ -617,7 +621,7 @@ def test_a_limit_that_says_nothing_is_refused(limit: int) -> None:
         SpeCon(moves_per_job=limit)
 
 
-# -- memory --------------------------------------------------------------------------------------------
+# -- The tests below are about what the policy remembers. ----------------------------------------------
 
 
 def test_jobs_that_have_ended_are_forgotten() -> None:
@@ -640,11 +644,11 @@ def test_a_decision_changes_nothing_but_by_its_actions() -> None:
     assert any(isinstance(action, Migrate) for action in list[Action](one.actions))
 
 
-# -- clocks --------------------------------------------------------------------------------------------
+# -- The tests below are about remembered times that are in the future because a clock was wrong. ------
 
 
 def test_what_a_clock_that_was_ahead_has_written_does_not_hold_the_rounds_up() -> None:
-    """The replica that led before was an hour ahead, and its notes stand on the objects."""
+    """The clock of the replica that led before was an hour ahead, and what it wrote is on the job objects."""
     world = scene(PLAIN, ["n1", "n2"], "a", "b", "c")
     rounds(world, a=CONVERGING[:3], b=GROWING[:3], c=GROWING[:3])
     before = known(world, "a")
@@ -655,7 +659,7 @@ def test_what_a_clock_that_was_ahead_has_written_does_not_hold_the_rounds_up() -
     rounds(world, a=CONVERGING[3:4], b=GROWING[3:4], c=GROWING[3:4])
     assert world.snapshot.memory[CLOCK] == world.now
     assert (known(world, "a").since, known(world, "a").at, known(world, "a").growth) == (world.now, world.now, None)
-    assert known(world, "b").growth is not None  # what was written in time stands
+    assert known(world, "b").growth is not None  # what was written with the right time is kept
     rounds(world, a=CONVERGING[4:5], b=GROWING[4:5], c=GROWING[4:5])
     assert known(world, "a").growth is not None
 

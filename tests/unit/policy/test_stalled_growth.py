@@ -35,7 +35,7 @@ def grown(policy: str | Policy = "kod2") -> World:
 
 
 def test_what_is_given_back_is_so_too_where_another_policy_is_asked_beside() -> None:
-    """The state is that of the recording policy, as `replay --policy` and the page's comparison promise."""
+    """As in `replay --policy` and the page's comparison, asking a second policy must not change the state."""
     kod2 = make_policy("kod2")
     alone, beside = grown(kod2), grown(Beside(kod2, make_policy("kubeflow-spread")))
     for _ in range(150):
@@ -102,7 +102,7 @@ def test_it_is_grown_again_after_a_rest_that_doubles(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", GROWING)
 def test_a_worker_that_is_lost_and_does_not_come_again_is_given_back_too(policy: str) -> None:
-    """Its operator may be down, or a quota lowered; its room would stay reserved for nobody."""
+    """The operator may be down or a quota lowered; without this the worker's room would stay reserved."""
     world = grown(policy)
     come(world, 1, 2, 3)
     world.do(*(PodGone(pod.uid) for pod in world.snapshot.pods_of("job-a") if pod.slot == w(3)))
@@ -125,7 +125,7 @@ def test_one_that_comes_again_is_waited_for_no_more() -> None:
 
 
 def test_workers_that_are_done_are_not_waited_for() -> None:
-    """They have the highest indices of an Indexed Job, and their pods are removed one after the other."""
+    """The workers with the highest indices of an Indexed Job have succeeded, and their pods are removed one by one."""
     world = grown()
     come(world, 1, 2, 3)
     world.see(replace(world.snapshot.jobs["job-a"], over=(w(2), w(3))))
@@ -175,7 +175,7 @@ def test_pods_that_come_after_all_are_refused_as_surplus() -> None:
 
 
 def test_a_worker_in_the_middle_that_is_lost_takes_nobody_with_it() -> None:
-    """A running one does not go for a missing one before it either: workers are only taken from the end."""
+    """Workers are only taken from the end, so no running worker is removed in place of a missing one before it."""
     world = grown()
     come(world, 1, 3)
     for _ in range(4):
@@ -206,7 +206,7 @@ def test_those_that_a_job_starts_with_beyond_its_minimum_are_awaited_alike() -> 
 
 @pytest.mark.parametrize("policy", ["fifo", "specon", "oasis"])
 def test_a_policy_that_never_grows_what_runs_has_it_reported_only(policy: str) -> None:
-    """It would not give again what was taken back: OASiS's schedule names the numbers of workers."""
+    """Such a policy would not give the workers again; OASiS's schedule, for example, states their numbers."""
     world = World(make_policy(policy)).nodes(node("n1", cpu=4))
     this = job("a").workers(1, 4, asked=4, cpu=1).done()
     world.see(this)
@@ -263,7 +263,10 @@ def test_explain_says_so_while_they_are_late_and_what_holds_its_growth_then() ->
     told = explain(world.snapshot, "job-a", world.policy, world.now)
     assert told is not None
     assert told.waits is not None
-    assert (told.waits.reason, told.waits.detail) == (Reason.STALLED.value, "given 4 workers, 3 still missing")
+    assert (told.waits.reason, told.waits.detail) == (
+        Reason.STALLED.value,
+        "the job was given 4 workers, and 3 of them have not arrived",
+    )
     assert "ResourceQuota" in told.mend
     world.pass_time(SECONDS)
     told = explain(world.snapshot, "job-a", world.policy, world.now)

@@ -55,7 +55,9 @@ def test_a_job_that_has_ended_meanwhile_is_told_nothing_though_its_pods_stay() -
 
 @pytest.mark.parametrize("awaited", ["uid-wide-worker-0", "uid-nobody"])
 def test_pods_that_no_shrink_has_taken_are_none(awaited: str) -> None:
-    """One pod is kept by its job (which moves, for one), and one does not exist."""
+    """The gang waits for a pod that no shrink takes, such as one of a migrating job, or for a pod that
+    does not exist.
+    """
     world = awaiting()
     gang = replace(world.gang("heavy"), waits_for=(awaited,))
     assert stalled_shrinks(Draft(world.snapshot), gang) == []

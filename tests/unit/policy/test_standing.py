@@ -1,4 +1,4 @@
-"""Why a running job stands where it does, what crosses the network, and what its growth is held back by."""
+"""What a running job is told: why it is on its nodes, what traffic crosses the network, and what hinders its growth."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_what_crosses_the_network_is_counted_and_weighed() -> None:
     world.start(job("a", training=training).ps().workers(4, cpu=2, memory=1))
     found = told(world, "a")
     assert (found.pairs, found.crossing) == (4, 2)
-    assert found.placement == "on 2 nodes (n1: 3, n2: 2); no fewer would take it now"
-    # Two workers send 100 MB and receive as many for each mini-batch of two seconds.
+    assert found.placement == "on 2 nodes (n1: 3, n2: 2); fewer nodes would not hold it now"
+    # Two workers send and receive 100 MB each for every mini-batch of two seconds.
     assert all(fact in found.traffic for fact in ("2 of 4", "200 MB/s", "kohort.dev/training"))
     world.see(node("n3", cpu=20))
-    assert told(world, "a").placement.endswith("it would now go on 1, but what runs is not moved for that")
+    assert told(world, "a").placement.endswith("it would now fit on 1 node, but running pods are not moved for it")
 
 
 @pytest.mark.parametrize(("workers", "said"), [(1, ""), (2, "no ps: workers exchange gradients among themselves")])
@@ -86,8 +86,8 @@ HELD = {
     "its maximum": (at_maximum, "nothing: it has as many workers as it may have"),
     "its bounds": (rigid, "its bounds: it is a rigid gang"),
     "room": (no_room, "room: no node that it may grow on has what one more worker asks for"),
-    "the queue": (others_wait, "jobs that wait: what is free is kept for them (team/b among them)"),
-    "its cool-down": (cooling, "its cool-down of 60 s, 60 s left"),
+    "the queue": (others_wait, "jobs that wait: free room is kept for them (team/b among them)"),
+    "its cool-down": (cooling, "its cool-down: 60 s are left of 60 s"),
 }
 
 
@@ -98,7 +98,7 @@ def test_what_growth_is_held_back_by(made: object, text: str) -> None:
     assert told(world, "a").growth.startswith(text)
 
 
-# -- what a decision was made from ---------------------------------------------------------------
+# -- The tests below are about the figures on which a decision was based. ------------------------
 
 
 def test_a_shrink_tells_both_weights_and_what_the_rival_needs() -> None:

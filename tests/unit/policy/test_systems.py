@@ -1,4 +1,4 @@
-"""The registry, and the baselines."""
+"""The registry of policies, and the baseline policies."""
 
 import math
 
@@ -72,7 +72,9 @@ def test_the_orders_of_kubeflow_spread_are_given_by_their_words(word: str, order
 
 
 def test_a_parameter_has_the_name_with_its_unit_everywhere() -> None:
-    """As the section kod2 of the settings has it; the systems' own, shorter names are taken, too."""
+    """The settings' section kod2 uses the names with units; make_policy also accepts the shorter names
+    of the policies.
+    """
     long = make_policy("kod2", starve_limit_seconds=90, cooldown_seconds=5)
     assert long == make_policy("kod2", starve_limit=90, cooldown=5) == Kod2(starve_limit=90.0, cooldown=5.0)
     assert make_policy("drs+specon", cooldown_seconds=7) == make_policy("drs+specon", cooldown=7)
@@ -187,7 +189,7 @@ def test_a_value_out_of_bounds_is_refused_by_name(name: str, parameters: dict[st
 
 
 def test_who_is_patient_for_ever_is_never_starved_nor_urgent() -> None:
-    """Of all times these alone may be infinite."""
+    """Only these three time limits may be infinite."""
     made = (
         make_policy("dragon", urgent_threshold=math.inf, idle_threshold=math.inf),
         make_policy("kod2", starve_limit=math.inf),

@@ -1,4 +1,4 @@
-"""Room of a plan that somebody else takes: the fact ends the plan at once, without a time-out."""
+"""Room of a plan that another pod takes: the plan ends in the step that learns of this, without a time-out."""
 
 from policy.cluster.gang import State
 from policy.cluster.reasons import Reason
@@ -62,7 +62,7 @@ def test_what_is_bound_already_is_not_given_up_for_a_thief() -> None:
 
 
 def waiting_for_room() -> World:
-    """Plan a heavy gang in the room of two workers of a light one, which still hold it."""
+    """Plan a heavy gang in the room of two workers of a light gang, whose pods have not gone yet."""
     world = World().nodes("n1").start(job("light").workers(1, 5, asked=5))
     world.submit(job("heavy", utility=9.0).workers(2).arrived(1))
     assert world.gang("heavy").waits_for

@@ -1,4 +1,6 @@
-"""What would admit a waiting job: each change is proved by stepping with it, and nothing smaller of its kind does."""
+"""What would admit a waiting job: each advised change is proved by a step, and no smaller change of its
+kind suffices.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def asked(world: World, name: str) -> dict[Kind, Change]:
 
 
 def admitted(snapshot: Snapshot, uid: str, policy: Policy, now: float, wait: float = 0.0) -> bool:
-    """By one decision; after a wait also by one that follows at that moment, once what was decided has been done."""
+    """Return whether the policy admits the job, ``wait`` seconds later, in one decision.
+
+    After a wait, a second decision at the same moment counts as well, once the effects of the first are carried out.
+    """
     then = World(policy, now + wait, snapshot, checked=False)
     then.pass_time(0)
     if wait > 0 and not then.snapshot.gang(uid).admitted:
@@ -33,7 +38,7 @@ def admitted(snapshot: Snapshot, uid: str, policy: Policy, now: float, wait: flo
 
 
 def carry_out(world: World) -> None:
-    """Shrink, start, grow: the others' operators do what was decided, and no time passes."""
+    """Do what the decisions ask of the operators (shrink, start, grow) without letting time pass."""
     for _ in range(3):
         for one in list(world.snapshot.running()):
             world.operate(one)
@@ -122,7 +127,7 @@ def test_a_plan_into_room_that_is_never_freed_is_no_start() -> None:
 
 
 def test_the_fewest_workers_of_the_running_jobs_whatever_their_weight() -> None:
-    # Neither is lighter than the one that waits, so the policy itself takes nothing from them.
+    # Neither running job is lighter than the waiting one, so the policy itself takes no workers from them.
     world = World().nodes("n1", "n2")
     world.start(job("a", utility=9).workers(1, 5, cpu=2), job("b", utility=9).workers(1, 5, cpu=2))
     world.submit(job("c", utility=0.01).workers(2, cpu=2).arrived(1))
@@ -161,14 +166,14 @@ def test_a_gang_that_no_wait_can_help_is_told_how_many_nodes_would() -> None:
 def test_the_end_of_the_back_off() -> None:
     world = World().nodes("n1")
     world.submit(job("a").workers(1))
-    world.pass_time(world.snapshot.rules.plan_seconds)  # nobody comes to the barrier: the plan fails
+    world.pass_time(world.snapshot.rules.plan_seconds)  # no member calls bind, so the plan is given up
     waits = world.gang("a").tries.not_before - world.now
     assert waits > 0
     assert asked(world, "a")[Kind.WAIT].size == waits
 
 
 def crowded(seed: int, policy: Policy) -> World:
-    """Nodes of two shapes with others' pods, elastic and rigid jobs, one more than fits."""
+    """Draw nodes of two sizes with a foreign pod, and elastic and rigid jobs, of which at least one has to wait."""
     draw = random.Random(seed)
     world = World(policy)
     world.nodes(*(node(f"n{i}", cpu=draw.choice((8, 16)), unschedulable=i == 3) for i in range(4)))
@@ -186,17 +191,17 @@ def crowded(seed: int, policy: Policy) -> World:
 
 
 SEEDS, FEWER_SEEDS = 40, 8
-# Of each system the kinds that can be made smaller and that the jobs of the first seeds are told.
+# The kinds of change, by policy, that the waiting jobs of the first seeds are advised and that can be made smaller.
 EVERYWHERE = {Kind.REPLICAS, Kind.NODES, Kind.END, Kind.UNCORDON}
 PAPERS = {
     "kod2": EVERYWHERE | {Kind.WAIT, Kind.MIN_WORKERS, Kind.UTILITY},
     "drs": EVERYWHERE | {Kind.MIN_WORKERS, Kind.UTILITY},
     "dragon": EVERYWHERE,
-    "specon": EVERYWHERE,  # it starts a gang with all that it asks for: a lower minimum is of no use
+    "specon": EVERYWHERE,  # SpeCon starts a gang only with all its workers, so a lower minimum does not help
 }
 
 
-# OASiS has a file of its own; fifo-pod has no gangs that wait; RRH thinks again only when a job comes or ends
+# Left out: OASiS has a file of its own, fifo-pod has no waiting gangs, RRH decides only when a job comes or ends.
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(SYSTEMS.keys() - {"fifo-pod", "oasis", "rrh"}))
 def test_every_change_admits_the_job_and_every_waiting_job_is_told_one(name: str) -> None:
@@ -217,7 +222,7 @@ def test_every_change_admits_the_job_and_every_waiting_job_is_told_one(name: str
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(PAPERS))
 def test_no_smaller_change_of_the_kind_does(name: str) -> None:
-    """By trying: fewer of anything, a smaller job's end, lower utilities, and ten times before the end of a wait."""
+    """Smaller changes are fewer workers or nodes, the end of a smaller job, a lower utility, and ten shorter waits."""
     policy, tried = make_policy(name), set[Kind]()
     for seed in range(12):
         world = crowded(seed, policy)
@@ -229,13 +234,13 @@ def test_no_smaller_change_of_the_kind_does(name: str) -> None:
     assert tried == PAPERS[name]
 
 
-# Those among the first twelve where somebody is told to wait. The room for r5 is made once that for r3 has been.
+# By seed, of the first twelve: the jobs that are advised to wait. r5 gets room only after r3 has got its room.
 TOLD_TO_WAIT = {0: {"r4"}, 1: {"r3", "r5"}, 3: {"late"}, 6: {"r3"}, 8: {"late"}, 9: {"late"}}
 
 
 @pytest.mark.parametrize("seed", TOLD_TO_WAIT)
 def test_who_waits_as_long_as_told_starts_then(seed: int) -> None:
-    """Minute by minute, and whenever somebody's time is told to come: by one decision, and nobody before."""
+    """Time passes in steps of a minute and to the end of each advised wait; each job starts at the end of its wait."""
     world = crowded(seed, make_policy("kod2"))
     told = {one.name: asked(world, one.name).get(Kind.WAIT) for one in world.snapshot.waiting()}
     waits = {name: change.size for name, change in told.items() if change is not None}
@@ -251,14 +256,14 @@ def test_who_waits_as_long_as_told_starts_then(seed: int) -> None:
 
 
 def test_a_rebalancer_above_the_policy_takes_no_advice_away() -> None:
-    """The limit after which a job comes first is the base's."""
+    """The starvation limit, on which the advice to wait depends, is the base policy's."""
     alone = crowded(3, make_policy("kod2"))
     beneath = crowded(3, make_policy("kod2+specon"))
     assert Kind.WAIT in asked(alone, "late")
     assert asked(beneath, "late").keys() == asked(alone, "late").keys()
 
 
-@pytest.mark.parametrize("seed", [3, 8, 9, 16])  # those among the first twenty where workers would do
+@pytest.mark.parametrize("seed", [3, 8, 9, 16])  # of the first twenty seeds, those in which taking workers is advised
 def test_no_smaller_set_of_workers_would_do(seed: int) -> None:
     policy = make_policy("kod2")
     world = crowded(seed, policy)
@@ -271,7 +276,7 @@ def test_no_smaller_set_of_workers_would_do(seed: int) -> None:
 
 
 def without(snapshot: Snapshot, counts: dict[str, int]) -> Snapshot:
-    """By hand: the highest workers gone, and their room free."""
+    """Return the snapshot without the last ``counts[uid]`` workers of each job, whose room is free."""
     gone = {
         snapshot.members[uid][Slot(WORKER, snapshot.gang(uid).workers - 1 - index)]
         for uid, count in counts.items()

@@ -1,4 +1,6 @@
-"""What would have OASiS run a job that it has refused, or planned for later: each change is made, and the job runs."""
+"""What would make OASiS run a job that it has refused or planned for later: the advised change is made, and the job
+runs.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ SEEDS = range(36)
 
 
 def carry_out(world: World) -> None:
-    """Pods of paused jobs go and come again; the others follow their target."""
+    """Remove and create again the pods of paused jobs, and bring the other jobs to their targets."""
     for _ in range(4):
         for one in list(world.snapshot.jobs.values()):
             gang = world.snapshot.gang(one.uid)
@@ -47,9 +49,10 @@ def carry_out(world: World) -> None:
 
 
 def priced(seed: int, targets: tuple[int, int] = (3, 12)) -> World:
-    """A job every slot on four nodes, more than fit; each ends when its work is done. In the midst of a slot.
+    """Let one job a slot arrive on four nodes, more than fit; jobs end when their work is done. Stop in the middle of a
+    slot.
 
-    targets: of the jobs' utilities, from and to, in slots.
+    targets: the range of the jobs' utility targets, in slots.
     """
     draw = random.Random(seed)
     world = World(make_policy("oasis", slot_seconds=SLOT, horizon=30), now=BEGINS)
@@ -78,7 +81,9 @@ def priced(seed: int, targets: tuple[int, int] = (3, 12)) -> World:
 
 
 def admitted(copy: Snapshot, uid: str, world: World, change: Change) -> bool:
-    """Whether the job is given room once the change is made and what is then decided has been carried out."""
+    """Return whether the job is admitted in the changed snapshot, at once or after the first decision is
+    carried out.
+    """
     then = World(world.policy, world.now + change.wait, copy, checked=False)
     then.pass_time(0)
     if not then.snapshot.gang(uid).admitted:
@@ -88,7 +93,7 @@ def admitted(copy: Snapshot, uid: str, world: World, change: Change) -> bool:
 
 @cache
 def asked(seed: int) -> tuple[World, dict[str, tuple[Change, ...]]]:
-    """That world, and what each waiting job is told."""
+    """Return the world of this seed, and the changes that each waiting job is advised, by uid."""
     world = priced(seed)
     waiting = [one.uid for one in world.snapshot.waiting()]
     return world, {uid: unblock(world.snapshot, uid, world.policy, world.now) for uid in waiting}
@@ -104,13 +109,13 @@ def test_every_change_has_the_job_run(seed: int) -> None:
 
 @pytest.mark.timeout(300)
 def test_those_that_wait_are_told_a_change() -> None:
-    """Everybody in these worlds; of others below some are told none, and why."""
+    """In these worlds every waiting job is advised a change; the next test has jobs for which no change is found."""
     told = [changes for seed in SEEDS for changes in asked(seed)[1].values()]
     assert len(told) >= 40
     assert all(told)
 
 
-# Worlds with a job that is told nothing, and why no change of them has it run in the next slot.
+# Jobs that are advised no change, by (targets, seed, uid), and why no change makes them run in the next slot.
 TAKEN = {((0, 2), 19, "job-r6"): NOT_FREE.detail, ((0, 2), 28, "job-r4"): NOT_FREE.detail}
 LATER = {((3, 12), 38, "job-r6"): "it goes on in time slot"}
 
@@ -120,7 +125,7 @@ LATER = {((3, 12), 38, "job-r6"): "it goes on in time slot"}
 def test_who_is_told_none_is_refused_or_planned_but_not_for_the_next_slot(
     which: tuple[tuple[int, int], int, str], cause: str
 ) -> None:
-    """Its nodes are held by a job that is past its own plan, or its schedule is cheaper in a later slot."""
+    """A job that runs past its plan holds the nodes, or the job's schedule is cheaper in a later slot."""
     targets, seed, uid = which
     world = priced(seed, targets)
     assert unblock(world.snapshot, uid, world.policy, world.now) == ()
@@ -140,18 +145,18 @@ def test_who_is_told_none_is_refused_or_planned_but_not_for_the_next_slot(
 
 
 def kinds(snapshot: Snapshot, one: Job, policy: Policy, at: float) -> Iterator[Iterable[Change]]:
-    """Everything that a refused job is told, but to wait."""
+    """Return all changes that a refused job may be advised, except waiting."""
     return chain((dearer(one), with_more_time(one)), islice(candidates(snapshot, one, policy, at), 1, None))
 
 
 def overdue(snapshot: Snapshot) -> list[str]:
-    """Running jobs with nothing left of their plans."""
+    """Return the uids of the running jobs that have no slots left in their plans."""
     book = snapshot.memory[MEMORY]
     assert isinstance(book, Book)
     return [one.uid for one in snapshot.running() if one.uid in book.plans and not book.plans[one.uid].shifts]
 
 
-# The range of targets, and seeds in which a higher value or a later target is told.
+# Worlds, as (range of targets, seed), in which a higher utility value or a later target is advised.
 PRICED = [((3, 12), seed) for seed in (0, 3, 33)] + [((0, 2), seed) for seed in (7, 17, 30, 35)]
 
 
@@ -165,14 +170,16 @@ TRIED = {Kind.UTILITY, Kind.TARGET, Kind.UNCORDON, Kind.END, Kind.NODES}
      pytest.param(PRICED, TRIED, id="all", marks=pytest.mark.full)],
 )  # fmt: skip
 def test_no_smaller_change_of_the_kind_does(worlds: list[tuple[tuple[int, int], int]], least: set[Kind]) -> None:
-    """By trying: fewer nodes, a smaller job's end, lower values down to the last figure told, earlier targets."""
+    """Smaller changes are fewer nodes, the end of a smaller job, a lower utility (by the last figure), an earlier
+    target.
+    """
     tried = set[Kind]()
     for targets, seed in worlds:
         world = priced(seed, targets)
         for one in list(world.snapshot.waiting()):
             for change in unblock(world.snapshot, one.uid, world.policy, world.now):
                 if change.kind is Kind.WAIT:
-                    continue  # for the slot of its plan, which is the same whatever the job does
+                    continue  # the advice is to wait for the slot of the job's plan, and a shorter wait cannot suffice
                 begun = submitted_anew(world, one, change.wait)
                 for copy, later in smaller(begun, begun.jobs[one.uid], change, world.policy, world.now):
                     tried.add(change.kind)
@@ -181,7 +188,7 @@ def test_no_smaller_change_of_the_kind_does(worlds: list[tuple[tuple[int, int], 
 
 
 def submitted_anew(world: World, one: Job, wait: float) -> Snapshot:
-    """By hand: nothing is known of the job, and it comes with the next slot."""
+    """Return the snapshot in which the policy has forgotten the job, and the job arrives ``wait`` seconds from now."""
     assert world.policy.judges_once
     then = world.snapshot
     jobs = {**then.jobs, one.uid: replace(one, arrival=world.now + wait)}
@@ -189,7 +196,7 @@ def submitted_anew(world: World, one: Job, wait: float) -> Snapshot:
 
 
 def full() -> World:
-    """One node; a job that is worth much has all of it for ten slots, and another one has come."""
+    """Let a job of high utility take all of the only node for ten slots."""
     world = World(make_policy("oasis", slot_seconds=SLOT, horizon=30), now=BEGINS)
     world.nodes(node("n1", cpu=4))
     first = Training(chunks=20, seconds=SLOT, utility=Utility(100, 0.0, 0.0))
@@ -205,8 +212,8 @@ def test_a_refused_job_is_told_what_it_would_have_to_be_worth_and_when_it_would_
     assert world.reason("late") == Reason.REJECTED.value
     found = {change.kind: change for change in unblock(world.snapshot, "job-late", world.policy, world.now)}
     assert found[Kind.NODES].size == 1
-    assert found[Kind.END].text.startswith("wait for the end of team/first, and submit it again")
-    assert Kind.WAIT not in found  # no slot of its own will ever come
+    assert found[Kind.END].text.startswith("wait for the end of team/first, and submit the job again")
+    assert Kind.WAIT not in found  # the refused job has no slot to wait for
 
 
 def test_a_planned_job_is_told_its_slot() -> None:

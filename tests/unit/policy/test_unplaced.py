@@ -10,7 +10,7 @@ from tests.builders import World, job, members, node, w
 
 
 def scaled_out() -> World:
-    """A rigid job of one worker of 1 cpu, scaled by its user to four where two have room."""
+    """Let a user scale a rigid job from one worker to four; the nodes have room for two."""
     world = World().nodes(node("n1", cpu=4), node("n2", cpu=3))
     world.start(job("fill").workers(5, cpu=1, memory=1))
     world.start(job("a").workers(1, cpu=1, memory=1))

@@ -28,7 +28,8 @@ def test_room_of_a_ps_that_is_taken_out_of_a_running_job_is_free(pod_first: bool
     going = second_ps(world)
     if pod_first:
         world.do(PodGone(going))
-        assert world.snapshot.gang(UID).nodes == {**LEFT, Slot(PS, 1): "n1"}  # one that was only lost keeps its place
+        # as long as the job's spec still has it, a lost member keeps its planned node
+        assert world.snapshot.gang(UID).nodes == {**LEFT, Slot(PS, 1): "n1"}
     world.see(ONE)
     world.do(*() if pod_first else [PodGone(going)])
     gang = world.snapshot.gang(UID)

@@ -1,4 +1,4 @@
-"""What-if: the same step on a copy; who would stand elsewhere, and that it then comes so."""
+"""What-if: a step on a copy of the snapshot says which jobs' places in the queue would change, and is right."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_node_more_lets_the_waiting_one_start_and_a_node_less_hurts_who_is_on_
 
 
 def places(moved: tuple[Moved, ...]) -> dict[str, tuple[int | None, int | None, str]]:
-    """Of each job its place in the queue before and after, and who is then directly ahead of it."""
+    """Return by job name the queue position before and after, and the job that is then directly before it."""
     return {
         one.job.name: (one.before.position if one.before else None, one.after.position,
                        one.after.ahead.name if one.after.ahead else "")
@@ -62,7 +62,7 @@ def places(moved: tuple[Moved, ...]) -> dict[str, tuple[int | None, int | None, 
 
 
 def full() -> World:
-    """A node that one job has to itself, and two that wait."""
+    """Fill a node with one job, and let two more wait."""
     world = World().nodes("n1").start(job("runs").workers(1, cpu=10, memory=2))
     world.submit(job("first", utility=2).workers(1, cpu=4), job("second").workers(1, cpu=4).arrived(1))
     return world

@@ -1,4 +1,4 @@
-"""Amounts as people say them."""
+"""Amounts, numbers and lists are written as text for people."""
 
 import pytest
 

@@ -19,7 +19,7 @@ SPEEDS = (Saturating(), SharedCpu(0.1), SharedLinks(), Linear())
 
 @dataclass(frozen=True)
 class Made:
-    """A trace with what befalls it, and how it is run."""
+    """A generated trace with its faults, the settings of the simulator, and how to run it."""
 
     trace: Trace
     faults: tuple[tuple[float, faults.Fault], ...]
@@ -27,7 +27,9 @@ class Made:
 
 
 def made(seed: int, *, disturbed: bool = True) -> Made:
-    """``disturbed``: with faults. Without them every job fits on the empty cluster at its minimum."""
+    """Make the trace of this seed; ``disturbed`` adds faults, without which each job fits at its minimum on the empty
+    cluster.
+    """
     draw = random.Random(seed)
     nodes = tuple(node(f"n{i}", draw.choice((6, 8, 12)), draw.choice((24, 32)), 4) for i in range(draw.randint(2, 4)))
     jobs = tuple(_job(draw, index, SPEEDS[seed % len(SPEEDS)].coupled) for index in range(draw.randint(3, 8)))

@@ -1,4 +1,4 @@
-"""A policy that does what it is told, and the names of what it is told about."""
+"""A policy that carries out a given script of actions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 
-UID = "job-000000"  # of a trace's first job
+UID = "job-000000"  # the uid of a trace's first job
 
 
 @dataclass(frozen=True)
 class Script(Policy):
-    """Does what it is told, each when due. admits: every job that waits is started on n1 with what it asks for."""
+    """A policy that takes each action of ``does`` when its time has come.
+
+    admits: each waiting job is started on n1 with all the workers that it asks for.
+    """
 
     does: tuple[tuple[float, Action], ...] = ()
     ps: int | None = None
@@ -42,5 +45,5 @@ class Script(Policy):
 
 
 def everywhere(job: JobSpec, where: str) -> dict[Slot, str]:
-    """The whole job on one node."""
+    """Return a placement of all the job's slots on one node."""
     return dict.fromkeys(job.slots, where)

@@ -48,7 +48,7 @@ def test_the_slot_of_the_completion_less_that_of_the_arrival(arrival: float, sec
 
 
 def test_slots_are_those_of_the_clock_in_which_policies_plan() -> None:
-    """Slots of 600 s do not begin with the run."""
+    """Slots of 600 s follow the clock, so the first slot of a run is shorter."""
     first = SLOT_SECONDS - START % SLOT_SECONDS
     assert 0 < first < SLOT_SECONDS
     assert outcome(0.0, first, told=SLOT_SECONDS).lateness == -CURVE.target
@@ -61,7 +61,7 @@ def test_a_rounding_belongs_to_the_slot_that_it_is_next_to() -> None:
 
 
 def test_the_settings_win_over_the_trace_and_the_trace_over_the_policy() -> None:
-    """A job that takes 500 s, which is 4 slots of 100 s beyond the first."""
+    """The job takes 500 s and so ends 4 slots of 100 s after its first slot."""
 
     def late(policy: Policy, **more: float) -> float:
         return (outcome(0.0, 500.0, policy, **more).lateness or 0.0) + CURVE.target

@@ -121,7 +121,9 @@ def test_an_evicted_ps_is_replaced_and_the_job_starts_again() -> None:
 
 
 def test_a_gang_that_loses_all_its_pods_at_once_starts_again_too() -> None:
-    """They have places elsewhere in the same instant; that is no migration, which is planned and here costs nothing."""
+    """The pods are placed elsewhere in the same instant; this counts as a restart, not as a migration, which costs
+    nothing here.
+    """
     trace, settings = cluster(fixed("a", 1, ps=0, work=600.0), nodes=2), FluidSettings(start_seconds=5.0)
     undisturbed = only(run(trace, settings)).jct_seconds
     for fault in (faults.PodEvicted("a", Slot(WORKER, 0)), faults.NodeLost("n1")):
@@ -157,7 +159,10 @@ def test_two_jobs_of_one_name_are_refused() -> None:
 
 
 def test_half_placed_jobs_hold_their_room_until_patience_ends_them() -> None:
-    """Two jobs of five workers on eight places, pods placed in any order: 4 + 4 is for ever (study: 47 % of seeds)."""
+    """Of two jobs with five workers each, on eight places, pods are bound in any order; 4 + 4 is a deadlock.
+
+    The study found this with 47 % of the seeds.
+    """
     jobs = [fixed(name, 5, ps=0, work=100.0) for name in ("a", "b")]
     trace = rigid(cluster(*jobs, nodes=2, cores=4), KOHORT)
     stuck = [run(trace, policy=FifoPod(Retry.RANDOM, seed)) for seed in range(30)]
@@ -178,7 +183,7 @@ def test_a_run_that_cannot_go_on_ends_by_itself() -> None:
 
 
 def test_jobs_that_have_ended_are_forgotten() -> None:
-    """Their end is seen; after that the snapshot holds nothing of them."""
+    """The last snapshot still has a job that has just ended, and none that ended before."""
     seen: list[SimulatedStep] = []
     jobs = [spec(f"j{index}", work=60.0, arrival=100.0 * index) for index in range(3)]
     simulate(cluster(*jobs), Kod2(), AT_ONCE, on_step=seen.append)
@@ -188,7 +193,7 @@ def test_jobs_that_have_ended_are_forgotten() -> None:
 
 @dataclass(frozen=True)
 class Blind(Policy):
-    """The same system without its foresight."""
+    """A policy that decides as ``seeing`` does, but never names the next moment of a change, so every tick is made."""
 
     seeing: Policy
 
@@ -264,7 +269,7 @@ def test_a_pause_gives_up_the_room_and_keeps_what_was_done() -> None:
     done = only(simulate(cluster(job), pauses, replace(AT_ONCE, start_seconds=10.0), on_step=seen.append))
     held = [any(pod.holds_room for pod in step.snapshot.pods.values()) for step in seen if 50 < step.at - START < 150]
     assert not any(held[1:])
-    # 10 s of start-up before each of the two stretches, and 100 s without workers.
+    # The job starts up for 10 s before each of its two runs, and has no workers for 100 s.
     assert done.jct_seconds == pytest.approx(600 / (4 / 1.3) + 10.0 + 100.0 + 10.0)
     assert done.waiting_seconds == pytest.approx(120.0)
 
@@ -303,7 +308,7 @@ def test_a_policy_that_never_rests_is_told_by_name() -> None:
                 return Decision((Resize(UID, 0),))
             return Decision((Admit(UID, 4, everywhere(fixed("a", 4), "n1")),))
 
-    with pytest.raises(RestlessError, match="restless: 1000 steps at 0 s"):
+    with pytest.raises(RestlessError, match="restless comes to no end: 1000 steps at 0 s"):
         simulate(cluster(fixed("a", 4)), Restless())
 
 
@@ -331,7 +336,9 @@ def test_room_that_a_lost_node_took_with_it_is_not_counted() -> None:
 
 
 def test_free_room_in_which_no_further_worker_fits_is_fragmented() -> None:
-    """Two workers of 3 cores on 10: of the 4 that are left one is of no use to a third worker."""
+    """Of 10 cores two workers take 3 each; a third worker could take 3 of the 4 that are left, so 1 core
+    is fragmented.
+    """
     worker = Role(WORKER, 2, pod_requests(3, 2))
     job = replace(fixed("a", 2, ps=0, work=100.0), roles=(worker,))
     assert run(cluster(job, nodes=1)).fragmentation == pytest.approx(1 / 4)

@@ -38,11 +38,11 @@ def found(policy: Policy, *jobs: JobSpec) -> str:
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        (Admit(UID, 1, dict(list(WHOLE.items())[:2])), "admitted with 1 workers, not 2..6"),
-        (Admit(UID, 4, dict(list(WHOLE.items())[1:])), "admitted with a plan that lacks or adds ps-0"),
-        (Resize(UID, 1), "resized to 1 workers, not 2..6"),
-        (Resize(UID, 7), "resized to 7 workers, not 2..6"),
-        (Migrate(UID, dict(list(WHOLE.items())[1:])), "migrated with a plan that lacks or adds ps-0"),
+        (Admit(UID, 1, dict(list(WHOLE.items())[:2])), "admitted with 1 workers; allowed: 2 to 6"),
+        (Admit(UID, 4, dict(list(WHOLE.items())[1:])), "admitted with a plan that does not match its members at ps-0"),
+        (Resize(UID, 1), "resized to 1 workers; allowed: 2 to 6"),
+        (Resize(UID, 7), "resized to 7 workers; allowed: 2 to 6"),
+        (Migrate(UID, dict(list(WHOLE.items())[1:])), "migrated with a plan that does not match its members at ps-0"),
     ],
 )
 def test_an_action_beyond_the_bounds(action: Action, said: str) -> None:
@@ -51,7 +51,9 @@ def test_an_action_beyond_the_bounds(action: Action, said: str) -> None:
 
 
 def market_of(prices: list[float]) -> Market:
-    """One resource on three nodes in one slot, of which 0, 2 and 4 of 10 are taken."""
+    """Return a market of one resource in one slot: three nodes, of which 0, 2 and 4 units of 10 are taken, at these
+    prices.
+    """
     ground = Ground.of([(one, one.allocatable) for one in (node("a", 10, 1), node("b", 10, 1), node("c", 10, 1))], "x")
     ground = replace(ground, names=("cpu",), capacity=np.full((3, 1), 10.0))
     return Market(ground, np.array([[[0.0], [2.0], [4.0]]]), np.array([[[price] for price in prices]]))
@@ -73,14 +75,15 @@ def test_the_prices_of_a_run_of_oasis_are_looked_at(monkeypatch: pytest.MonkeyPa
     health = watched()
     assert (health.broken, health.markets > 0) == ([], True)
     right = Prices.units
-    monkeypatch.setattr(Prices, "units", lambda self, used: right(self, used) * (used == 0))  # what is taken is free
+    # in this broken policy only free room has a price
+    monkeypatch.setattr(Prices, "units", lambda self, used: right(self, used) * (used == 0))
     assert any("its price falls as more is taken" in what for what in watched().broken)
 
 
 def test_a_node_that_holds_more_than_it_has() -> None:
     second = replace(JOB, name="b")
     crowd = Script(((0.0, Admit(UID, 4, WHOLE)), (5.0, Admit("job-000001", 4, WHOLE))), admits=False)
-    assert "node n1 holds" in found(crowd, JOB, second)
+    assert "the pods on node n1 request" in found(crowd, JOB, second)
 
 
 def test_a_job_that_waits_unspoken_to() -> None:
@@ -91,7 +94,7 @@ def test_a_job_that_waits_unspoken_to() -> None:
         def decide(self, snapshot: Snapshot, now: float) -> Decision:
             return Decision()
 
-    assert "waits without a verdict" in found(Silent())
+    assert "it waits, and the policy gives no reason" in found(Silent())
 
 
 def test_a_sound_run_is_sound() -> None:

@@ -1,4 +1,4 @@
-"""Generated traces under every system: the invariants hold after every step, and nobody who could run is left out."""
+"""Generated traces under every policy: the invariants hold after each step, and each job that could run does run."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from policy.systems import SYSTEMS, make_policy
 from policy.systems.queue import asked_workers
 from tests.unit.sim.generated import Made, made
 
-GATE, TRACES, SOAK = 20, 100, 500  # of each kind
+GATE, TRACES, SOAK = 20, 100, 500  # number of generated traces in each share of the tests
 SHARES = [
     pytest.param(range(GATE), id=f"first {GATE}"),
     pytest.param(range(GATE, TRACES), id="others", marks=pytest.mark.full),
 ]
 PAIRS = ("kod2+guests", "oasis+guests", "oasis+specon", "kod2+specon", "drs+specon", "dragon+specon")
-# Half-placed jobs hold their room: that is what this baseline is there to show.
+# fifo-pod is the baseline that shows deadlocks: half-placed jobs hold their room.
 MAY_DEADLOCK = {"fifo-pod"}
-# They spread what a job asks for: one that only fits when it is packed waits for ever, in an empty cluster.
+# These policies spread all workers that a job asks for, so a job that fits only when packed waits for ever.
 SPREADING = {"fifo", "fifo-backfill", "kubeflow-spread", "rrh"}
 
 
 class Watching(Checker):
-    """Keeps the last step, and counts the moves."""
+    """A checker that keeps the last step and counts the migrations."""
 
     last: SimulatedStep
     moves = 0
@@ -41,7 +41,9 @@ class Watching(Checker):
 
     @property
     def one_fits_nowhere(self) -> bool:
-        """Whether nothing runs at the end, and a job that waits finds no room in the empty cluster, spread out."""
+        """Return whether nothing runs at the end, and a waiting job, spread out, does not fit into the
+        empty cluster.
+        """
         snapshot = self.last.snapshot
         if any(pod.holds_room for pod in snapshot.pods.values()):
             return False

@@ -1,4 +1,4 @@
-"""Speed models by hand."""
+"""The speed models give the speeds that are computed by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_beyond_the_table_the_saturating_curve_goes_on_from_its_end() -> None:
 
 
 def test_a_remote_worker_waits_for_its_parameters_and_for_its_gradients() -> None:
-    """The study: AlexNet at batch 64 takes 1.68 s and, with a remote ps, 4.2 s more."""
+    """The figures are the study's: a step of AlexNet at batch 64 takes 1.68 s and, with a remote ps, 4.2 s more."""
     step = 64 / 38.09
     traffic = 2 * 244e6 / GIGABIT_ETHERNET
     assert traffic == pytest.approx(4.17, abs=0.01)
@@ -47,7 +47,9 @@ def test_two_ps_on_two_nodes_halve_what_is_remote() -> None:
 
 
 def test_transfers_that_fit_into_a_link_do_not_slow_one_another() -> None:
-    """Two one-worker jobs whose ps are on n1: each sends for less than half of its step in either direction."""
+    """Both one-worker jobs have their ps on n1, and each transfers for less than half of its step in
+    either direction.
+    """
     alone, pair = rate(SharedLinks(), gang(["n2"])), rate(SharedLinks(), gang(["n2"]), gang(["n3"]))
     assert pair == [pytest.approx(alone[0])] * 2
 
@@ -58,7 +60,7 @@ def test_a_link_that_is_asked_for_more_than_it_has_is_shared() -> None:
     shared = rate(speeds, *many)
     assert max(shared) == pytest.approx(min(shared))
     assert shared[0] < rate(speeds, many[0])[0]
-    # At the fixed point the ps's link is full, or nearly so: six workers fetch 244 MB a step each.
+    # The speeds settle where the ps's link is nearly full: each of six workers fetches 244 MB in a step.
     step = 64 / 38.09 / shared[0]
     assert 0.8 * GIGABIT_ETHERNET < 6 * 244e6 / step <= GIGABIT_ETHERNET * (1 + 1e-6)
 

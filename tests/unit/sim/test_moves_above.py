@@ -1,4 +1,6 @@
-"""SpeCon above each elastic system: what has converged moves, once, and every rule holds after every step."""
+"""SpeCon with each elastic policy: only converged jobs are migrated, each once, and the invariants hold after each
+step.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ SETTINGS = FluidSettings(report_seconds=5.0, migrate_seconds=4.0, tick_seconds=5
 
 
 class Watching(Checker):
-    """Counts each job's moves, and the base's resizes; notes who moved without having converged."""
+    """A checker that counts migrations by job and the base's resizes, and notes jobs that migrated without having
+    converged.
+    """
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
@@ -45,7 +49,7 @@ class Watching(Checker):
 
 
 def trace(seed: int) -> Trace:
-    """Ten jobs on three nodes, within a quarter of an hour; some may grow to three workers."""
+    """Return a trace of ten jobs within a quarter of an hour on three nodes; some may grow to three workers."""
     draw = random.Random(seed)
     return Trace(
         tuple(node(f"n{index}", 8, 32) for index in (1, 2, 3)), tuple(_job(draw, index) for index in range(10))
@@ -60,7 +64,7 @@ def _job(draw: random.Random, index: int) -> JobSpec:
         max_workers=draw.choice((1, 1, 1, 3)),
         work_seconds=draw.uniform(200.0, 900.0),
         arrival=draw.uniform(0.0, 900.0),
-        decay=19.6,  # of a Bi-RNN: it converges early
+        decay=19.6,  # a Bi-RNN's metric, which converges early
         migratable=True,
     )
 

@@ -15,12 +15,15 @@ from policy.cluster.training import Training, Utility
 from policy.systems.oasis.workload import POOL
 
 SLOT = 100.0
-# One worker and one ps of a core each: two workers fit on the worker server of two cores.
+# Each worker and each ps takes a core: two workers fit on the workers' server of two cores.
 SERVERS = (replace(node("w", 2, 64), labels={POOL: WORKER}), replace(node("p", 2, 64), labels={POOL: PS}))
 
 
 def one(name: str, worth: float, slots: int, slot: int = 0, most: int = 2, steep: float = 1.0) -> JobSpec:
-    """``slots`` worker-slots of work; worth half of ``worth`` in the slot of its arrival, and less and less."""
+    """Return a job of ``slots`` worker-slots of work.
+
+    Its utility is half of ``worth`` in the slot of its arrival, and falls from then on.
+    """
     training = Training(
         epochs=-(-slots // most), chunks=most, seconds=SLOT, worker_bandwidth=1.0, ps_bandwidth=10.0,
         utility=Utility(worth, steep, 0.0),
@@ -58,7 +61,8 @@ def test_what_does_not_fit_into_the_timespan_is_left_out() -> None:
 def test_ps_bandwidth_and_the_number_of_ps_are_constraints() -> None:
     slow = one("a", 10.0, 4)
     assert slow.training is not None
-    few = replace(slow, training=replace(slow.training, ps_bandwidth=0.5))  # two ps for a worker: more ps than workers
+    # one worker would need two ps, but a job may not have more ps than workers
+    few = replace(slow, training=replace(slow.training, ps_bandwidth=0.5))
     assert best(few) == (0.0, {})
 
 

@@ -1,4 +1,4 @@
-"""Metrics by hand."""
+"""The simulator's metrics are those computed by hand."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_reduction_is_the_share_that_is_saved() -> None:
 
 
 class Watched:
-    """A world that is measured at each instant, as a run does."""
+    """A world that the meter reads at each instant, as in a run."""
 
     def __init__(self, made: SimulatedWorld) -> None:
         self.world, self.meter, self.seen = made, PodMeter(made), 0
@@ -79,7 +79,7 @@ def test_utilisation_counts_what_computes_held_counts_what_is_bound() -> None:
     watched.look()
     watched.advance(1000.0)
     result = watched.meter.result("x", 1000.0)
-    # Two pods of one of ten cores: bound at 0, computing from 1 to 100; the ps goes a second after that.
+    # Two pods of one core each are bound at 0 on ten cores and compute from 1 to 100 s; the ps goes a second later.
     assert result.makespan_seconds == 100.0
     assert result.utilisation == pytest.approx(2 * 99 / (10 * 100))
     assert result.held == pytest.approx((2 * 100 + 1) / (10 * 100))

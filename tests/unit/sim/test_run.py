@@ -28,7 +28,7 @@ from tests.unit.sim.worlds import spec
 
 
 class Observer:
-    """Sees every step and the world beside it; it judges by the world's own objects."""
+    """Collects each step, and checks the world's own objects after it."""
 
     def __init__(self) -> None:
         self.steps: list[SimulatedStep] = []
@@ -111,7 +111,7 @@ def test_a_gang_whose_pods_are_created_slower_than_the_window_is_bound_whole() -
 
 
 def test_a_heavier_job_gets_room_from_a_lighter_one_which_grows_back() -> None:
-    """KOD2's weight rises with the minimum of workers."""
+    """Under KOD2 the weight of a job rises with its minimum of workers."""
     light = spec("light", workers=8, work=3000.0, ps=1)
     light = replace(light, max_workers=8)
     heavy = replace(spec("heavy", workers=4, work=200.0, arrival=100.0), min_workers=4)
@@ -123,7 +123,9 @@ def test_a_heavier_job_gets_room_from_a_lighter_one_which_grows_back() -> None:
 
 
 def test_two_gangs_that_would_share_the_room_half_and_half_run_one_after_the_other() -> None:
-    """The fixed case of the study: two jobs of five workers on eight places, pods created by turns: 4 + 4, for ever."""
+    """By the study's fixed case two jobs of five workers on eight places, with pods created in turn,
+    deadlock at 4 + 4.
+    """
     both = [replace(spec(name, ps=0, workers=5, work=100.0), min_workers=5, max_workers=5) for name in ("a", "b")]
     trace = cluster(*both, nodes=2, cores=4)
     by_turns = SimulatedWorld(WorldSettings(operator_rate=0.0))
@@ -171,7 +173,7 @@ def test_a_foreign_pod_that_takes_the_room_delays_but_does_not_break_the_gang(af
         world.bind("default", "thief", "n1")
 
     job = replace(spec(workers=4, work=60.0, arrival=10.0), min_workers=4)
-    # Bound members leave no room for the thief; it overcommits its node, which no scheduler here could have kept free.
+    # Bound members leave no room for the thief, which no scheduler placed, so its node is overcommitted.
     result = simulate(cluster(job, nodes=2), Kod2(), horizon=900.0, faults=[(10.0 + after, steal)])
     assert result.finished == 1
 
@@ -226,7 +228,7 @@ def test_the_start_of_time_plays_no_part_in_what_is_reported() -> None:
 
 
 def test_pod_by_pod_ends_jobs_that_are_stuck_for_longer_than_the_patience() -> None:
-    """On seed 2 jobs deadlock."""
+    """With seed 2 jobs deadlock and are ended after the patience of 600 s."""
     results = [pod_by_pod(kod2(seed), seed, patience=600.0) for seed in range(5)]
     for result in results:
         assert all(job.finished or job.terminated for job in result.jobs)

@@ -1,4 +1,4 @@
-"""OASiS in both simulators with ticks longer than its slots: counts follow the plan at the beginning of each slot."""
+"""OASiS in both simulators with ticks longer than its slots: at each slot's beginning the workers follow the plan."""
 
 from __future__ import annotations
 
@@ -24,23 +24,25 @@ from policy.systems.rebalanced import Rebalanced
 from policy.systems.specon import SpeCon
 
 SLOT, LONG = 500.0, 3600.0
-SOON = 5.0  # seconds for the operator and the bindings
+SOON = 5.0  # seconds after a slot's beginning in which the operator and the bindings have done their part
 
 
 def trains(name: str, slots: int, most: int, priority: float, arrival: float = 0.0) -> JobSpec:
-    """So many worker-slots, in chunks of one."""
+    """Return a job of ``slots`` worker-slots of work, in chunks that take one slot."""
     training = Training(epochs=-(-slots // most), chunks=most, seconds=SLOT, utility=Utility(priority, 0.2, 8.0))
     roles = (Role(PS, 1, pod_requests(1, 1)), Role(WORKER, 1, pod_requests(2, 1)))
     return JobSpec(name, roles, 1, most, slots * SLOT, arrival=arrival, training=training, contention=0.0)
 
 
 def crowded() -> Trace:
-    """Four workers fit on the node, so the first one's ten worker-slots are uneven; the second one comes behind it."""
+    """Return a trace of two jobs; four workers fit on the node, so the ten worker-slots of the first are spread
+    unevenly.
+    """
     return Trace((node("n1", 10, 32),), (trains("a", 10, 5, 50.0), trains("b", 6, 3, 50.0, arrival=SLOT)))
 
 
 class Watch:
-    """The plan's and the real number of workers of each job, ``SOON`` after the beginning of each slot."""
+    """Compares the planned with the real number of workers of each job, ``SOON`` seconds after each slot begins."""
 
     def __init__(self) -> None:
         self.steps: list[SimulatedStep] = []
@@ -70,7 +72,7 @@ class Watch:
 
 
 def changes(watch: Watch) -> int:
-    """How often a job's number of workers changed in its plan."""
+    """Return how often the planned number of workers of a job changed from one slot to the next."""
     counts: dict[str, list[int]] = {}
     for step in watch.steps:
         book = step.snapshot.memory.get(MEMORY)
@@ -97,7 +99,9 @@ def test_the_pod_level_simulator_steps_at_the_beginning_of_each_slot() -> None:
 
 @pytest.mark.parametrize("policy", [Oasis(slot_seconds=SLOT), Rebalanced(Oasis(slot_seconds=SLOT), SpeCon())])
 def test_a_run_does_not_end_before_the_slots_that_are_planned(policy: Policy) -> None:
-    """The first job says that it needs twenty slots, and is done in a fifth of one: nothing happens until they end."""
+    """The first job is planned for twenty slots but ends in a fifth of one; no event occurs until these
+    slots are over.
+    """
     first = replace(trains("a", 20, 1, 50.0), work_seconds=100.0)
     trace = Trace((node("n1", 3, 32),), (first, trains("b", 2, 1, 50.0, arrival=1.0)))
     result = fluid.simulate(trace, policy, FluidSettings(speeds=Linear(), start_seconds=0.0, quiet_seconds=SLOT))

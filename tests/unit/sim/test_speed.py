@@ -1,4 +1,4 @@
-"""By hand: n workers beside their ps do n / (1 + a (n - 1)); a remote one counts as rho."""
+"""The speed model: n workers beside their ps do n / (1 + a (n - 1)) workers' work; a remote worker counts as rho."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Step times by placement: what was measured, what lies between, and real tables where they are at hand."""
+"""Step times by placement: measured ones, those interpolated between them, and public tables if they are there."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def test_between_placements_of_as_many_nodes_the_line_counts() -> None:
 
 def test_beyond_the_table_the_nearest_counts() -> None:
     assert table().step((8,), 20) == 2.0
-    assert table().step((2, 2, 2), 20) == pytest.approx(6.0)  # over two nodes, six workers
+    # six workers over three nodes get the table's row of two nodes
+    assert table().step((2, 2, 2), 20) == pytest.approx(6.0)
 
 
 @pytest.mark.parametrize(("batch", "seconds"), [(5, 1.0), (10, 1.0), (15, 1.25), (30, 2.0), (90, 2.5)])
@@ -98,7 +99,7 @@ def test_every_faulty_row_is_named() -> None:
 
 
 def test_a_table_without_one_worker_alone_is_refused() -> None:
-    with pytest.raises(TraceError, match="'1' is in no row"):
+    with pytest.raises(TraceError, match="no row has the value '1'"):
         table([("2", 10, 1.0)])
 
 

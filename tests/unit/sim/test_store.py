@@ -1,4 +1,4 @@
-"""Revisions and the watch history."""
+"""The simulated world's store: revisions of objects and the history for watches."""
 
 from lab.sim.objects import JobObject, ObjectKind, PodObject, Verb
 from lab.sim.pods.worldstore import WorldStore

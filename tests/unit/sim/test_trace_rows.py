@@ -1,4 +1,4 @@
-"""Kohort's own rows: what is written is read back, and every fault is told with its place."""
+"""Kohort's own trace rows: written rows are read back, and each error names the place of the fault."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ GOOD = rows(kod2(1).jobs)[0]
 
 
 def fault(changes: dict[str, Any], **more: Any) -> str:
-    """What is said of a good row and then one with these changes; None takes the column away."""
+    """Return the error for a good row followed by one with these changes; the value None takes the column away."""
     bad = {key: value for key, value in {**GOOD, "name": "bad", **changes}.items() if value is not None}
     with pytest.raises(TraceError) as error:
         trace_of(numbered([GOOD, bad], "jobs.csv"), **more)

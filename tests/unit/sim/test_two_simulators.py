@@ -1,4 +1,4 @@
-"""The pod-level and the job-level simulator tell one story where pods cost next to no time."""
+"""The pod-level and the job-level simulator agree where starting and ending pods takes next to no time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lab.virtual import podrun as pod_level
 from policy.systems.kod2 import Kod2
 
 INSTANT = 1e-4
-# One batch of facts is longer than everything that pods do one by one: what is decided, is decided on whole gangs.
+# A batch of facts lasts longer than all that pods do one by one, so each decision sees whole gangs.
 BATCH = 0.05
-APART = 0.6  # seconds: a dozen batches in the life of a job
+APART = 0.6  # seconds between events: a dozen batches
 TICK = 5.0
 
 

@@ -64,7 +64,7 @@ def test_an_error_of_the_observer_ends_the_run() -> None:
 
 @dataclass(frozen=True)
 class Broken(Policy):
-    """A policy with a defect."""
+    """A policy whose decision raises an error."""
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ def test_a_failed_fault_ends_the_run() -> None:
 
 
 class Holds:
-    """Verbs whose bind waits until the caller has left."""
+    """Verbs whose bind call is not answered until the caller has left."""
 
     def __init__(self) -> None:
         self.left: list[float] = []

@@ -1,4 +1,4 @@
-"""A step's work follows what has changed, not the size of the cluster: calls are counted, for time would flake."""
+"""A step's work depends on what has changed, not on the cluster's size; calls are counted because times vary."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_end_of_a_job_costs_less_than_twice_as_much_where_four_times_as_many
 
 
 def crowded(name: str, nodes: int) -> SimulatedStep:
-    """The last step of a while in which everybody has come and nobody has gone."""
+    """Return the last step of a run in which all jobs have come and none has ended."""
     trace = generated(nodes, PER_NODE * nodes)
     jobs = tuple(replace(job, arrival=0.0, work_seconds=1e6) for job in trace.jobs)
     steps: list[SimulatedStep] = []
@@ -55,7 +55,7 @@ def calls_when_a_job_ends(name: str, last: SimulatedStep) -> int:
 
 
 def end_of_one(snapshot: Snapshot) -> list[Event]:
-    """Of the first job that runs with one worker."""
+    """Return the events with which the first running job of one worker ends."""
     running = (job for job in snapshot.running() if snapshot.gang(job.uid).state is State.RUNNING)
     job = next(job for job in running if snapshot.gang(job.uid).workers == 1)
     ended = replace(job, finished=True, version=job.version + 1)

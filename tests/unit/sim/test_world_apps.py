@@ -1,4 +1,4 @@
-"""The controllers of StatefulSets and Deployments, as the real ones do: who is created, who goes first."""
+"""The simulated controllers of StatefulSets and Deployments create and delete pods in the order of the real ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def running(kind: WorkloadKind, **more: float) -> SimulatedWorld:
 
 
 def names(made: SimulatedWorld) -> list[str]:
-    """Of the pods that stay."""
+    """Return the sorted names of the pods that are neither deleted nor failed."""
     return sorted(pod.name for pod in made.store.pods.values() if pod.deleted is None and pod.phase is not Phase.FAILED)
 
 

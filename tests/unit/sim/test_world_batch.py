@@ -1,4 +1,4 @@
-"""The Job controller, as the real one does with Indexed Jobs: who is created, who counts, who goes."""
+"""The simulated Job controller treats Indexed Jobs as the real one does: which pods it creates, counts and deletes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def running(workers: int = 3, work: float = 600.0) -> SimulatedWorld:
 
 
 def active(made: SimulatedWorld) -> list[int]:
-    """Indices of the active pods."""
+    """Return the sorted indices of the active pods."""
     return sorted(pod.slot.index for pod in made.store.pods.values() if pod.active and pod.slot is not None)
 
 

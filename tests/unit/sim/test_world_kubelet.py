@@ -1,4 +1,4 @@
-"""The kubelets' part: starting, terminating, and nodes that are lost."""
+"""The simulated kubelets start and terminate pods, and lose nodes."""
 
 from lab.sim.objects import PodObject
 from tests.unit.sim.worlds import PENDING, RUNNING, bind_all, done, pod, running, slots, spec, submitted, world

@@ -1,4 +1,4 @@
-"""The training operator's part: pods as the spec says, slowly, and the end of a job."""
+"""The simulated training operator creates the pods of a job's spec at a limited rate, and ends the job."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A ResourceQuota's count of pods: controllers get fewer than they ask for, and the rest once there is room again."""
+"""A ResourceQuota on pods: controllers get as many as it allows, and the others once there is room again."""
 
 from __future__ import annotations
 

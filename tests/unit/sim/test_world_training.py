@@ -1,4 +1,4 @@
-"""Progress: who computes, how fast, and what a resize costs."""
+"""Simulated training: which workers compute, how fast, and how much time a resize costs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Builders for worlds: a small cluster, a spec, and what a test asks of them."""
+"""Helpers that build small simulated worlds and read from them what tests compare."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def spec(
 
 
 def world(nodes: int = 3, **settings: Any) -> SimulatedWorld:
-    """A world at time 0 with nodes n1, n2 ... of 10 cores, whose operator is not limited unless said so."""
+    """Return a world at time 0 with nodes n1, n2 ... of 10 cores; its operator has no rate limit unless the settings
+    say so.
+    """
     made = SimulatedWorld(replace(AT_ONCE, **settings))
     for index in range(nodes):
         made.add_node(node(f"n{index + 1}", 10, 32))
@@ -31,7 +33,7 @@ def world(nodes: int = 3, **settings: Any) -> SimulatedWorld:
 
 
 def submitted(job: JobSpec, **settings: Any) -> SimulatedWorld:
-    """A world in which the job's pods are created."""
+    """Return a world in which the job's pods have been created but not bound."""
     made = world(**settings)
     assert made.submit(job) is None
     made.advance(made.now)
@@ -39,7 +41,7 @@ def submitted(job: JobSpec, **settings: Any) -> SimulatedWorld:
 
 
 def running(job: JobSpec, on: str = "n1", **settings: Any) -> SimulatedWorld:
-    """A world in which the whole job runs since second 1 (or its start-up time), on one node."""
+    """Return a world in which the whole job is bound on one node and has just started."""
     made = submitted(job, **settings)
     bind_all(made, on)
     made.advance(settings.get("start_seconds", AT_ONCE.start_seconds))
@@ -65,7 +67,7 @@ def pod(made: SimulatedWorld, name: str = "a-worker-0") -> PodObject:
 
 
 def slots(made: SimulatedWorld, name: str = "a") -> dict[str, str]:
-    """Each slot of the job with what its pod does: Pending, Running, Succeeded, going."""
+    """Return the state of the pod in each slot of the job: Pending, Running, Succeeded or going."""
     found = made.store.pods_of(job(made, name).uid)
     return {str(p.slot): _does(p) for p in sorted(found, key=lambda p: p.slot or Slot("", 0))}
 
@@ -79,7 +81,7 @@ def done(made: SimulatedWorld, name: str = "a") -> float:
 
 
 def words(changes: list[WorldChange] | None) -> list[str]:
-    """Changes as ``ADDED Pod a-ps-0``."""
+    """Return the changes as texts such as ``ADDED Pod a-ps-0``."""
     return [f"{c.verb.value} {c.kind.value} {_name(c)}" for c in changes or []]
 
 

@@ -1,4 +1,4 @@
-"""The commands of studies as they are typed, in one process."""
+"""Run the commands of studies in this process, with the arguments that a user types."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def answer(*arguments: str) -> Any:
 
 
 def spreads(policy: str, trace: str, *more: str) -> Any:
-    """Every measure of one policy on one trace."""
+    """Return the measures of `kohort simulate` for one policy on one trace, by their names."""
     return answer("simulate", "--policy", policy, "--trace", trace, *more)["lines"][0]["spreads"]
 
 

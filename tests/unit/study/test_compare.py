@@ -90,13 +90,15 @@ STEPS = "placement,local_bsz,step_time\n1,8,1.0\n2,8,{two}\n4,8,{two}\n"
 
 @pytest.mark.parametrize(("two", "faster"), [(1.0, True), (2.0, False)])
 def test_measured_step_times_are_the_speeds_of_a_trace(tmp_path: Path, two: float, faster: bool) -> None:
-    """At 1 s a step for two workers as for one, two are twice as fast; at 2 s they are no faster than one."""
+    """A worker's step lasts 1 s: if two workers also need 1 s, they train twice as fast, and at 2 s no
+    faster than one.
+    """
     (tmp_path / "jobs.csv").write_text(POLLUX)
     for model in ("bert", "ncf"):
         (tmp_path / f"{model}.csv").write_text(STEPS.format(two=two))
     trace = f"{tmp_path}/jobs.csv,step_times={tmp_path}"
     found = answer("simulate", "--policy", "locality-only", "--trace", trace)["lines"][0]["spreads"]
-    alone = 3.8 * 3600.0  # of bert on one GPU
+    alone = 3.8 * 3600.0  # training time of bert on one GPU
     assert (found["makespan_seconds"]["mean"] < 0.6 * alone) is faster
     assert (found["makespan_seconds"]["mean"] >= alone) is not faster
 
@@ -119,7 +121,7 @@ b,0,1,1,1,1000,1000,60,{model}
 
 @pytest.mark.parametrize("model", ["lenet", ""])
 def test_a_model_that_was_not_measured_is_told_with_its_line(tmp_path: Path, model: str) -> None:
-    """In Kohort's own format; without step times a model is but a word."""
+    """In a trace of Kohort's own format; a trace without step times may name any model."""
     (tmp_path / "jobs.csv").write_text(OWN.format(model=model))
     for known in ("bert", "ncf"):
         (tmp_path / f"{known}.csv").write_text(STEPS.format(two=1.0))
@@ -158,7 +160,7 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
 
 
 def test_the_figure_shows_the_resource_of_which_most_is_used() -> None:
-    """By trace, over all its policies: on one that computes with GPUs the CPUs are nearly idle."""
+    """The resource is chosen by trace over all policies; on a trace for GPUs the CPUs are nearly idle."""
     figures = pytest.importorskip("matplotlib.figure", reason="the extra sim is not installed")
     figure = figures.Figure()
     draw_comparison([line("kod2", cpu=0.1, gpu=0.7), line("fifo", cpu=0.2, gpu=0.1)], figure)
@@ -230,7 +232,7 @@ def test_compare_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Mo
 def test_rows_of_one_simulator_are_not_taken_for_those_of_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the same folder, of the same policy, trace and seed."""
+    """Rows of both simulators are in one folder, of the same policy, trace and seed."""
     monkeypatch.setattr("lab.study.files.can_draw", lambda: False)
     arguments = ("simulate", "--policy", "kod2", "--trace", "kod2,jobs=2", "--out")
     by_pod = answer(*arguments, str(tmp_path / "both"), "--pods")
@@ -240,7 +242,7 @@ def test_rows_of_one_simulator_are_not_taken_for_those_of_the_other(
 
 @pytest.mark.parametrize("changed", ["jobs.csv", "shape.csv", "speeds/bert.csv"])
 def test_a_changed_file_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
-    """Of the trace's rows, its nodes and its step times; the folder of the results is the same."""
+    """The results stay in one folder while the trace's rows, its nodes or its step times change."""
     monkeypatch.setattr("lab.study.files.can_draw", lambda: False)
     files = {
         "jobs.csv": (OWN.format(model="bert"), ",60,", ",90,"),
@@ -273,7 +275,7 @@ def test_a_changed_folder_of_openb_is_run_again(tmp_path: Path) -> None:
     told |= {scenes.stamped(NamedSpec(str(path))).contents for path in (tmp_path, tmp_path / "pods.csv")}
     (tmp_path / "pods.csv").write_text(pods.replace(",9", ",99"))
     told.add(scenes.stamped(NamedSpec(str(tmp_path))).contents)
-    assert len(told) == 5 - 2  # a folder is the same trace as the file in it
+    assert len(told) == 5 - 2  # two pairs are equal: a folder is the same trace as the file in it
     assert scenes.stamped(NamedSpec("kod2")).contents == ""
 
 
@@ -298,7 +300,7 @@ def test_a_trace_without_chance_is_run_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", ["locality-only", "kubeflow-spread"])
 def test_a_policy_that_draws_has_its_seeds_on_a_trace_without_chance(first: str) -> None:
-    """The other is run once, and paired with each of them."""
+    """The policy without randomness is run once, and paired with each seed of the other one."""
     other = {"locality-only": "kubeflow-spread", "kubeflow-spread": "locality-only"}[first]
     found = answer("compare", "--policy", first, "--policy", other, "--trace", "dragon-table-1", "--seeds", "3")
     lines = {line["policy"]: line for line in found["lines"]}

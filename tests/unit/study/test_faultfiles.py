@@ -22,7 +22,7 @@ ALL = """60,NodeLost,node-0,,,
 
 
 def faults(folder: Path, rows: str) -> str:
-    """A trace of KOD2's jobs with these."""
+    """Write the fault file, and return the specification of KOD2's trace with these faults."""
     (folder / "faults.csv").write_text(HEADER + rows)
     return f"kod2,faults={folder}/faults.csv"
 
@@ -76,11 +76,14 @@ WRONG = {
     "no node": ("1,NodeBack,,,,\n", "node: '' is not allowed; allowed: a value"),
     "no such job": ("1,JobDeleted,,x,,\n", "job: 'x' is not allowed; allowed: a job of the trace: job-0, job-1, job-2"),
     "no such role": ("1,PodEvicted,,job-0,chief,0\n", "role: 'chief' is not allowed; allowed: ps or worker"),
-    "no such member": ("1,PodEvicted,,job-0,ps,1\n", "index: '1' is not allowed; allowed: 0 to 0, of a ps of job-0"),
+    "no such member": (
+        "1,PodEvicted,,job-0,ps,1\n",
+        "index: '1' is not allowed; allowed: 0 to 0, the index of a ps of job-0",
+    ),
     "half a member": ("1,PodEvicted,,job-0,ps,0.5\n", "index: '0.5' is not allowed; allowed: a whole number of at"),
     "a job for a node": (
         "1,NodeLost,node-0,job-0,,\n",
-        "job: 'job-0' is not allowed; allowed: nothing: NodeLost is of node",
+        "job: 'job-0' is not allowed; allowed: no value, because a fault NodeLost has only node",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""A policy that would move jobs and cannot is told of, in one line on standard error."""
+"""Hints on standard error name what a rebalancer lacks in a trace: reports, or jobs that may be migrated."""
 
 import json
 

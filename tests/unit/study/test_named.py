@@ -52,7 +52,7 @@ def test_they_are_run_as_in_the_papers() -> None:
     for name in ("oasis", "oasis-testbed", "oasis-small"):
         at = found(name).settings
         assert (at.slot_seconds, at.start_seconds) == (oasis_jobs.SLOT_SECONDS, 0.0)
-        assert found(f"{name},sim.slot_seconds=none").settings == at  # its own then
+        assert found(f"{name},sim.slot_seconds=none").settings == at  # with `none` the trace keeps its own slot length
 
 
 @pytest.mark.parametrize("name", ["dragon-deadlock,jobs=6,workers=4", "oasis-testbed", "oasis-small", "specon-fixed"])

@@ -1,4 +1,4 @@
-"""One slot for a trace: the meter's, and that of every policy that plans in slots."""
+"""A trace has one slot length, for the measured delays and for each policy that plans in slots."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,9 @@ COLUMNS = (
 
 
 def jobs(folder: Path, curves: bool = True) -> str:
-    """Two jobs of 1,800 s of work, with a target of one slot."""
+    """Write a trace of two jobs with 1,800 s of work each and, with ``curves``, a utility target of one slot; return
+    it.
+    """
     rows = [f"{name},0,1,1,1,1000,1000,1800,18,100,{'10,1,1' if curves else ',,'}" for name in ("a", "b")]
     (folder / "jobs.csv").write_text("\n".join([COLUMNS, *rows, ""]))
     return f"{folder}/jobs.csv,nodes=2x4x8"
@@ -37,9 +39,9 @@ def test_a_policy_with_slots_plans_in_those_of_the_trace(policy: str) -> None:
 
 
 def test_the_trace_of_the_paper_is_measured_as_in_the_papers_experiment() -> None:
-    """Where every job ends within the timespan, beyond which the paper pays for none.
+    """The named trace gives the paper's results if every job ends within the timespan, as later ends earn nothing.
 
-    On this testbed RRH pauses a job, and would forget what it has done if jobs did not report.
+    On this testbed RRH pauses a job, whose work would be forgotten if jobs did not report.
     """
     drawn = oasis_jobs.testbed(1002)
     for policy in (Oasis(slot_seconds=4000.0), Rrh(slot_seconds=4000.0)):
@@ -51,7 +53,9 @@ def test_the_trace_of_the_paper_is_measured_as_in_the_papers_experiment() -> Non
 
 
 def test_a_file_says_its_slot_by_a_parameter_or_inside(tmp_path: Path) -> None:
-    """Of the two jobs each takes 1,800 s and a second of start: three slots after that of its arrival, or none."""
+    """Each of the two jobs takes 1,800 s and a second to start; it ends three slots of 500 s after its first, or in
+    that.
+    """
     trace = jobs(tmp_path)
     assert mean("mean_lateness_slots", "fifo", f"{trace},slot_seconds=500") == 3 - 1
     assert mean("mean_lateness_slots", "fifo", f"{trace},slot_seconds=40000") == 0 - 1
@@ -65,7 +69,7 @@ def test_a_file_says_its_slot_by_a_parameter_or_inside(tmp_path: Path) -> None:
 
 
 def test_curves_without_a_slot_are_measured_in_the_one_that_is_planned_in(tmp_path: Path) -> None:
-    """600 s, the default of the policies with slots, and not one second."""
+    """The slot length is then 600 s, the default of the policies with slots, and not one second."""
     trace = jobs(tmp_path)
     assert mean("mean_lateness_slots", "fifo", trace) == mean(
         "mean_lateness_slots", "fifo", f"{trace},slot_seconds=600"
@@ -81,14 +85,15 @@ def test_curves_without_a_slot_are_measured_in_the_one_that_is_planned_in(tmp_pa
 def test_another_slot_than_the_traces_is_refused(tmp_path: Path) -> None:
     found = kohort("simulate", "--policy", "oasis,slot_seconds=600", "--trace", PAPERS)
     assert found.exit_code == 2
-    said = "--policy oasis,slot_seconds=600: slot_seconds: 600 is not allowed; allowed: 4000, the slot of oasis,jobs=12"
+    said = "600 is not allowed; allowed: 4000, the time slot that oasis,jobs=12,"
     assert said in found.output
     both = ("--policy", "oasis,slot_seconds=300", "--policy", "rrh,slot_seconds=400", "--trace")
     found = kohort("compare", *both, jobs(tmp_path))
     assert found.exit_code == 2
-    assert "400 is not allowed; allowed: 300, one slot for all policies on jobs.csv" in found.output
+    assert "400 is not allowed; allowed: 300, because all policies on jobs.csv" in found.output
     plan = comparecommand.plan_of(["oasis,slot_seconds=300", "rrh,slot_seconds=400"], ["kod2"], 0, 1, [])
-    assert plan.runs(plan.policies[0], plan.traces[0])[0].simulator == ()  # nothing is counted in slots there
+    # the jobs of this trace have no utility, so nothing is measured in slots
+    assert plan.runs(plan.policies[0], plan.traces[0])[0].simulator == ()
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "inf"])

@@ -1,4 +1,4 @@
-"""``kohort optimum``: what is said where the solver ran out of time."""
+"""``kohort optimum`` when the solver runs out of time: the reported optimum is at least what OASiS earns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def said(*more: str) -> str:
 
 
 def test_no_optimum_is_below_what_oasis_earns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The solver has found next to nothing, and knows no bound yet."""
+    """The solver has found a poor solution and no bound yet."""
     poor = Optimum(0.5, math.inf, False, {}, 6, 99)
     monkeypatch.setattr("lab.sim.optimum.optimum", lambda *_, **__: poor)
     (row,) = json.loads(said("--json", "-"))

@@ -50,7 +50,8 @@ for arguments in json.loads(sys.argv[1]):
 
 @pytest.fixture(scope="module")
 def by_hash_seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The journals of both worlds under hash seeds 0 and 1, and the replays under 1 of those that 0 has written.
+    """Write both worlds' journals under hash seeds 0 and 1, and replay the journals of seed 0 under 1; return the
+    folder.
 
     There is one process for each hash seed, since to start one takes longer than to simulate in it.
     """
@@ -118,7 +119,7 @@ def dies(_: object, __: Snapshot, now: float) -> Decision:
 
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A journal that ends with the step on which its policy has died."""
+    """Write a journal that ends with a step in which the policy raised an error; return its path."""
     monkeypatch.setattr("policy.systems.kod2.Kod2.decide", dies)
     path = tmp_path / "broken.jsonl"
     steps = [line_of(START + at, [Synced()], []) for at in range(3)]
@@ -173,7 +174,7 @@ def test_another_policy_that_fails_is_named(journal: Path, monkeypatch: pytest.M
     ("arguments", "said"),
     [
         (["nowhere.jsonl"], "kohort: nowhere.jsonl: No such file or directory"),
-        ([__file__], f"kohort: {__file__}, line 1: this is no beginning of a journal"),
+        ([__file__], f"kohort: {__file__}, line 1: this line does not begin a journal"),
         ([__file__, "--policy", "x"], "kohort: --policy x: policy 'x' is not known; known are "),
     ],
 )

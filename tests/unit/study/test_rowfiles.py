@@ -33,7 +33,7 @@ def refused(path: Path, **parameters: int | str) -> str:
     return str(error.value).removeprefix(f"{path}: ")
 
 
-# -- a fault of the header, told once --------------------------------------------------------------
+# -- The tests below are about a wrong header, which is reported only once. ------------------------
 
 HEADERS = {
     "a column is missing": (
@@ -96,7 +96,7 @@ def test_faults_of_values_are_told_beside_one_of_the_header(tmp_path: Path) -> N
     assert "line 7: 7 values are not allowed" in refused(tmp_path / "jobs.csv", nodes="1x9x9")
 
 
-# -- how a file was saved --------------------------------------------------------------------------
+# -- The tests below are about encodings, compression and line ends of a file. ---------------------
 
 CSV = PHILLY.encode()
 SAVED = {
@@ -174,7 +174,7 @@ def test_a_folder_for_a_file_is_refused(tmp_path: Path) -> None:
         table(tmp_path)
 
 
-# -- openb as published ----------------------------------------------------------------------------
+# -- The tests below read the openb trace and others as they are published. ------------------------
 
 NAMES = {
     "short": ("pods.csv", "nodes.csv"),
@@ -195,7 +195,7 @@ def test_openb_is_read_under_the_names_that_it_is_published_under(
     assert [job.name for job in trace.jobs] == ["plain", "share", "train"]
     assert [node.allocatable[GPU] for node in trace.nodes] == [2, 0]
     assert {file.name for file in files_of(NamedSpec(str(tmp_path / f"{pods}{ends}")))} == {pods + ends, nodes + ends}
-    if "cpu050" not in pods:  # a folder stands for the whole trace
+    if "cpu050" not in pods:  # a folder with this pod file is read as the whole trace
         assert read(tmp_path) == trace
         assert stamped(NamedSpec(str(tmp_path))).contents
 

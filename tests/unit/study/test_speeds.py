@@ -24,7 +24,7 @@ def own(folder: Path, model: str = "ResNet-50") -> str:
 
 
 def test_a_file_has_the_speeds_that_it_is_given(tmp_path: Path) -> None:
-    """Two jobs of two workers on one node: each worker in full, a quarter of a node, by DRAGON's table."""
+    """Two jobs of two workers share a node; under DRAGON's table each worker gets a quarter of its speed."""
     trace = own(tmp_path)
     for name, model in (("linear", Linear()), ("shared-cpu", SharedCpu()), ("shared-links", SharedLinks())):
         assert scene(spec(f"{trace},speeds={name}", ""), 0).settings.speeds == model

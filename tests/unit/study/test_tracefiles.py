@@ -51,7 +51,9 @@ def test_kohorts_own_json(tmp_path: Path) -> None:
 
 
 def test_oasis_own_trace_can_be_written_to_files(tmp_path: Path) -> None:
-    """Its two pools, bandwidth and curves; disks alone have no column, and restrict nobody here."""
+    """Its two pools, bandwidths and utility curves are written; disks have no column, but limit no job
+    of this trace.
+    """
     drawn = oasis_jobs.trace(oasis_jobs.tiny(10, 3, 10), 1)
     shapes = [
         {
@@ -153,7 +155,11 @@ WRONG = {
     "pollux, nodes": (WORKLOAD, ",nodes=0", "nodes: 0 is not allowed; allowed: a whole number of at least 1"),
     "openb, stretch": (PODS, ",stretch=0", "stretch: 0 is not allowed; allowed: a whole number of at least 1"),
     "pollux, one moment": (WORKLOAD, ",load=0.5", "jobs.csv: load: 0.5 is not allowed; allowed: no load, because"),
-    "philly, a seed of nothing": (PHILLY, ",seed=3", "jobs.csv: seed: 3 is not allowed; allowed: a seed beside"),
+    "philly, a seed of nothing": (
+        PHILLY,
+        ",seed=3",
+        "jobs.csv: seed: 3 is not allowed; allowed: a seed only together with",
+    ),
     "a parameter's value": (PHILLY, ",load=0", "load: 0 is not allowed; allowed: a number above 0"),
 }
 
