@@ -444,6 +444,13 @@ def _need(made: Pair, chance: random.Random) -> Json:
     return need
 
 
+def numbers(made: Pair, chance: random.Random) -> None:
+    """A label of the node is to be larger or smaller than a number, and may be a number in some languages only."""
+    made.labels["level"] = chance.choice(NUMBERS)
+    need = {"key": "level", "operator": chance.choice(("Gt", "Lt")), "values": [chance.choice(NUMBERS)]}
+    _required(made).setdefault("nodeSelectorTerms", []).append({"matchExpressions": [need]})
+
+
 def preferred(made: Pair, chance: random.Random) -> None:
     """The pod prefers other nodes, and other pods' company or absence; none of this forbids a node."""
     away = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["nowhere"]}]}
@@ -647,13 +654,14 @@ TRAITS: Final[Mapping[str, Trait]] = {
     made.__name__.replace("_", " "): made
     for made in (
         cpu, memory, fractions, extended, hugepages, storage, bandwidth, number_of_pods, init_containers, overhead,
-        pod_level, resized, ended, unreadable, taints, unschedulable, not_ready, node_selector, node_affinity,
+        pod_level, resized, ended, unreadable, taints, unschedulable, not_ready, node_selector, node_affinity, numbers,
         preferred, host_ports, harmless_volumes, volumes, spread, own_affinity, anti_affinity_of_another, claims,
         gates, nominated, group, user_namespace, restart_rules, mount_options,
     )
 }  # fmt: skip
 """Every trait by its name."""
 OFTEN: Final = (
-    "anti affinity of another", "cpu", "ended", "init containers", "node affinity", "nominated", "overhead", "taints",
+    "anti affinity of another", "cpu", "ended", "init containers", "node affinity", "nominated", "numbers",
+    "overhead", "taints",
 )  # fmt: skip
 """Traits that are drawn three times as often: Kohort checks what they are about, and each has many cases."""

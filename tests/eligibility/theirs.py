@@ -39,7 +39,7 @@ PLUGINS: Final = {
     "VolumeBinding": r"persistentvolumeclaim|volume node affinity|PersistentVolume",
     "PodTopologySpread": r"topology spread",
     "InterPodAffinity": r"affinity rules",
-    "DynamicResources": r"resourceclaim",
+    "DynamicResources": r"resourceclaim|device class",
     "NodeDeclaredFeatures": r"required features",
     "SchedulingGates": r"gated|gates",
 }

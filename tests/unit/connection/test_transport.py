@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from extender.clock import Clock
@@ -203,3 +204,16 @@ async def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(serve
     )
     with pytest.raises(ClusterError, match="the key has a password"):
         Transport(connection(servers, certificate=Pem(data=certificate), key=Pem(data=locked)), Clock(), 1)
+
+
+@pytest.mark.parametrize("proxy", ["", "socks5://127.0.0.1:1"])
+async def test_a_connection_without_a_request_is_kept_almost_as_long_as_the_server_keeps_it(
+    servers: World, proxy: str
+) -> None:
+    """kube-apiserver closes it after 90 s; a client that did so later would send a binding on a closed connection."""
+    transport = Transport(connection(servers, proxy=proxy), Clock(), 1)
+    connector = transport._opened().connector
+    assert connector is not None
+    assert isinstance(connector, aiohttp.TCPConnector)
+    assert 45 < (connector._keepalive_timeout or 0) < 90
+    await transport.close()
