@@ -56,7 +56,7 @@ def filling(space: str, *, elastic: bool) -> TFJob:
     whole = NODES * CORES - 1
     least, most = (2, whole) if elastic else (None, None)
     return TFJob(space, "filling", workers=20 if elastic else whole, least=least, most=most, dynamic=True,
-                 ps_extra={"priorityClassName": URGENT["metadata"]["name"]})  # fmt: skip
+                 ps_extra={"priorityClassName": "urgent"})  # fmt: skip
 
 
 def preempt(plane: ControlPlane, space: str, name: str, cpu: int) -> None:
