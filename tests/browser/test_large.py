@@ -12,7 +12,7 @@ from tests.browser.bars import Bar
 from tests.browser.conftest import EMPTY, Look, await_decision, faults, seen_at, until_live
 from tests.browser.scenes import PATIENT, Scene, cluster, small_job, submitted
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.alone
 PAINT_SECONDS, UPDATE_SECONDS = 1.0, 0.2
 NUMBERS = itertools.count()  # A retried test needs other job names than its first try.
 

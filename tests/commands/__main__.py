@@ -60,20 +60,25 @@ def _logged(command: str, busy: int, log: Path, pytest_arguments: Sequence[str])
 
 
 def _steps(command: str, tree: str, pytest_arguments: Sequence[str]) -> int:
+    """Run the steps; after a failure, run only those steps that are tests, so that one run shows all failed tests."""
     state = FullState.opened(FULL, tree) if command == "full" else None
     environment = {STATE: str(state.folder)} if state is not None else {}
     done = state.done() if state is not None else frozenset[str]()
+    first_failure = 0
     for step in steps_of(command, pytest_arguments):
         if step.name in done:
             print(f"== {step.name}: done by an earlier run", flush=True)
             continue
-        if code := run(step, environment):
+        code = run(step, environment)
+        if code and not step.tests:
             return code
-        if state is not None and step.name != "tests":
+        first_failure = first_failure or code
+        # Only a run of all tests shows that a step is done.
+        if state is not None and not code and not (step.tests and pytest_arguments):
             state.finish(step.name)
-    if state is not None:
+    if state is not None and not first_failure:
         state.delete()  # All steps have passed, so the next run starts from the beginning.
-    return 0
+    return first_failure
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ each at the same time. Two processes run the other tests, and none of those that
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 import pytest
@@ -16,11 +17,27 @@ WAITING: Final = ("tests/browser/", "tests/e2e/", "tests/fuzz/")
 # file.
 SINGLY: Final = ("tests/simulation/",)
 COMPUTING_PROCESSES: Final = 2
+# Tests that wait have deadlines in real time, and tests that compute have none, so the former use the CPU first.
+NICENESS: Final = 10
 
 
 def waits(group: str) -> bool:
     """Tell whether the tests of a group (a file) wait more than they compute."""
     return group.startswith(WAITING)
+
+
+def computes(process: str, count: int) -> bool:
+    """Tell whether the process ("gw0" ...) of a run of ``count`` processes runs only tests that compute."""
+    if count <= COMPUTING_PROCESSES:
+        return False
+    return int(process.removeprefix("gw")) % count >= count - COMPUTING_PROCESSES
+
+
+def give_way(config: pytest.Config) -> None:
+    """Lower the priority of this process if it runs only tests that compute."""
+    process = getattr(config, "workerinput", None)
+    if process is not None and computes(process["workerid"], process["workercount"]):
+        os.nice(NICENESS)
 
 
 class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
@@ -59,8 +76,8 @@ class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no typ
         """
         if self.numnodes <= COMPUTING_PROCESSES:
             return next(iter(self.workqueue), None)
-        computes = int(node.gateway.id.removeprefix("gw")) % self.numnodes >= self.numnodes - COMPUTING_PROCESSES
-        groups = [group for group in self.workqueue if not (computes and waits(group))]
+        only_computes = computes(node.gateway.id, self.numnodes)
+        groups = [group for group in self.workqueue if not (only_computes and waits(group))]
         return next((group for group in groups if waits(group)), groups[0] if groups else None)
 
 

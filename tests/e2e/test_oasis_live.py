@@ -19,7 +19,7 @@ from tests.e2e.gangs import crash, fresh_kohort
 from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.waiting import until
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.alone  # time slots are slots of real time
 
 Json = dict[str, Any]
 SLOT = 20

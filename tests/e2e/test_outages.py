@@ -112,6 +112,7 @@ def bindings(observer: ClusterObserver) -> dict[str, float]:
     return seen
 
 
+@pytest.mark.alone
 def test_pods_that_did_not_opt_in_are_scheduled_at_the_same_rate(
     plane: ControlPlane, kohort: Kohort, space: str, strangers: str
 ) -> None:

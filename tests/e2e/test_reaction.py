@@ -24,8 +24,6 @@ from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJOBS, TFJob
 from tests.e2e.waiting import until
 
-pytestmark = pytest.mark.full
-
 Json = dict[str, Any]
 NODES, CORES = 100, 4
 CASES = 20  # One filled cluster serves so many measurements of each kind; each uses two nodes.
@@ -152,6 +150,7 @@ def react(plane: ControlPlane, rounds: int) -> Seconds:
     return Seconds(bound, patched)
 
 
+@pytest.mark.alone
 def test_room_is_used_within_two_seconds_and_made_within_one(plane: ControlPlane) -> None:
     found = react(plane, rounds=1)
     print(found)

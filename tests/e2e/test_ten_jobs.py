@@ -17,7 +17,7 @@ from tests.e2e.tfjobs import TFJob
 from tests.e2e.trainer import Trainer, finished
 from tests.e2e.waiting import until
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.alone
 WINDOW = 8.0
 TEN = 10
 REPEATS = 3
