@@ -7,9 +7,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodGone, PodSeen, Synced, Tick
+from policy.cluster.job import Job
 from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
-from policy.cluster.model import Job, Phase
+from policy.cluster.pod import Phase
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
 from policy.systems.base import Policy

@@ -29,7 +29,7 @@ from lab.sim.traces import Trace, node, pod_requests
 from lab.sim.traces.philly import philly
 from lab.sim.traces.reading import numbered
 from policy.cluster.events import JobSeen
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 from policy.systems import make_policy
 
 TICKS = {"kod2": 10.0, "dragon": 15.0}  # Seconds between two ticks, as in these policies' experiments.

@@ -26,7 +26,7 @@ from extender.http.server import Endpoint, serve
 from extender.kube.api import Done, Json, Outcome, Ref
 from extender.routes.verbs import too_long
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from tests.builders import guest, job, members, node
 from tests.unasked import Unasked
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.job import PS, WORKER, Job, lives, queued, releasing
 from policy.cluster.kept import until_job_changes
 from policy.cluster.kinds import waits
-from policy.cluster.model import PS, WORKER, Job, Pod, lives, releasing
 from policy.cluster.orders import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Concern, Reason
 from policy.cluster.refusal import refuse_pod, surplus_first
-from policy.cluster.snapshot import Snapshot, queued, reason_of
+from policy.cluster.snapshot import Snapshot, reason_of
 from policy.cluster.training import write_reports
 from policy.placement.eligible import sends_all
 

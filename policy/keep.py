@@ -15,7 +15,7 @@ from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import State
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.systems.base import Parts, Policy
 

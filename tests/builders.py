@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from lab.sim.invariants import bound_into_taken, index_errors, promised_beyond, violations
 from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Released, Resize
+from policy.cluster.constraints import ANYWHERE, Constraints, Taint
 from policy.cluster.events import (
     BindDone,
     BindDropped,
@@ -32,7 +33,9 @@ from policy.cluster.events import (
     Tick,
 )
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot, Taint
+from policy.cluster.job import PS, WORKER, Job, Role, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.quota import Quota
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Rules, Snapshot

@@ -16,7 +16,8 @@ from extender.kube.api import PODS, ClusterError, Done, Json, Outcome, Ref
 from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen, Synced
-from policy.cluster.model import Job, Pod
+from policy.cluster.job import Job
+from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Rules
 from policy.systems.kod2 import Kod2
 from tests.builders import START, JobBuilder, members, node

@@ -24,7 +24,7 @@ from extender.present.views.jobs import (
 from extender.present.views.refused import RefusedView
 from extender.present.views.whatif import ChangedJobView, JobStatusView, WhatIfView
 from policy.answers.explanation import HeldRoom, Start
-from policy.cluster.model import WORKER
+from policy.cluster.job import WORKER
 from policy.cluster.words import and_more, counted, visible
 
 MOST_MOVED: Final = 5

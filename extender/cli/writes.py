@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from extender.kube.api import Json, Ref
     from extender.kube.client import KubeApi
     from extender.kube.jobkinds import JobKind
-    from policy.cluster.model import Job
+    from policy.cluster.job import Job
 
 app = typer.Typer(rich_markup_mode=None)
 TRIES = 3

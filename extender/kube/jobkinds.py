@@ -21,7 +21,7 @@ from extender.kube.api import (
     Json,
     Resource,
 )
-from policy.cluster.model import PS, WORKER
+from policy.cluster.job import PS, WORKER
 
 MIN_WORKERS: Final = "kohort.dev/min-workers"
 MAX_WORKERS: Final = "kohort.dev/max-workers"

@@ -43,7 +43,7 @@ from extender.kube.reportbody import annotated_report
 from extender.kube.templates import MOST_REPLICAS, RoleTemplate, annotations_of, pod_templates, role_templates
 from extender.kube.trainingannotation import read_training
 from extender.kube.workerbounds import read_bounds
-from policy.cluster.model import PS, WORKER, Job, Role, Slot
+from policy.cluster.job import PS, WORKER, Job, Role, Slot
 from policy.cluster.training import Report, Training, read_reports
 
 MOST_UTILITY: Final = 1_000_000

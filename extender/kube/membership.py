@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from extender.kube.fields import Json, listed, part, text
 from extender.kube.jobkinds import DEPLOYMENT, INDEX_LABEL, INDEXED_JOB, JOBSET, KINDS, ROLE_LABEL, JobKind
 from extender.kube.podgroupkinds import group_named
-from policy.cluster.model import WORKER, Slot
+from policy.cluster.job import WORKER, Slot
 
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"

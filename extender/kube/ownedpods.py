@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from policy.cluster.model import WORKER, Job, Phase, Pod, Role, Slot
+from policy.cluster.job import WORKER, Job, Role, Slot
+from policy.cluster.pod import Phase, Pod
 
 
 @dataclass(frozen=True, slots=True)

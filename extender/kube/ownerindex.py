@@ -14,7 +14,8 @@ from extender.kube.membership import OwnerName
 from extender.kube.ownedpods import OwnedPod, OwnedPods, assign_slots
 from extender.kube.podgroupgang import assign_group_slots, gang_of, waiting_slots
 from policy.cluster.events import Event, JobGone, JobSeen, PodSeen
-from policy.cluster.model import WORKER, Job, Pod, Slot
+from policy.cluster.job import WORKER, Job, Slot
+from policy.cluster.pod import Pod
 
 
 class OwnerIndex:

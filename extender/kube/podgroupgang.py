@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from extender.kube.ownedpods import OwnedPod, OwnedPods, close_gaps, keep_or_assign_slots
-from policy.cluster.model import WORKER, Job, Role, Slot
+from policy.cluster.job import WORKER, Job, Role, Slot
 from policy.cluster.resources import NOTHING
 
 

@@ -14,7 +14,9 @@ from extender.kube.ownedpods import OwnedPod
 from extender.kube.podgroupkinds import GroupKind, role_in
 from extender.kube.podspec import limits_of, places_of, requests_of, unsupported_in
 from extender.kube.unchecked import repels_in, unchecked_in
-from policy.cluster.model import WORKER, Constraints, Job, Phase, Pod, Role, Slot
+from policy.cluster.constraints import Constraints
+from policy.cluster.job import WORKER, Job, Role, Slot
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.resources import NOTHING, Resources
 
 LONGEST_REFUSAL = 1024  # kube-scheduler's message on an unschedulable pod is cut to LONGEST_REFUSAL characters.

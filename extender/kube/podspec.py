@@ -25,7 +25,7 @@ from extender.kube.fields import (
     text,
 )
 from extender.kube.jobkinds import GATE
-from policy.cluster.model import ANYWHERE, Constraints, Requirement, Term, Toleration
+from policy.cluster.constraints import ANYWHERE, Constraints, Requirement, Term, Toleration
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total
 
 __all__ = ["ObjectError", "constraints_of", "limits_of", "places_of", "requests_of", "unsupported_in"]

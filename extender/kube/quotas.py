@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from extender.kube.api import MALFORMED
 from extender.kube.fields import Json, ObjectError, amount, listed, part, text, whole
+from policy.cluster.constraints import Requirement
 from policy.cluster.events import Event, QuotaGone, QuotaSeen
-from policy.cluster.model import Requirement
 from policy.cluster.quota import LIMITS, POD_OBJECTS, PODS, Quota
 from policy.cluster.resources import Resources
 

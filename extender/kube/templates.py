@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from extender.kube.fields import Json, ObjectError, each, items, listed, mapping, part, string, whole_number
 from extender.kube.jobkinds import JobKind
-from policy.cluster.model import WORKER
+from policy.cluster.job import WORKER
 
 MOST_REPLICAS: Final = 10_000
 

@@ -17,8 +17,9 @@ from extender.kube.ownerindex import OwnerIndex
 from extender.kube.podgroupkinds import GROUPS, GroupKind
 from extender.kube.pods import is_lone, lone_job, read_owned_pod, read_pod
 from extender.kube.quotas import quota_events
+from policy.cluster.constraints import Taint
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported
-from policy.cluster.model import Node, Taint
+from policy.cluster.node import Node
 from policy.cluster.resources import BANDWIDTH, Resources
 
 __all__ = ["Translator", "identity"]

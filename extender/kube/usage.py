@@ -15,7 +15,7 @@ from extender.clock import Clock
 from extender.kube.api import Api, ClusterError, Json, Resource
 from extender.kube.fields import ObjectError, amount, part, text
 from policy.cluster.events import UsageSeen
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 
 NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", namespaced=False)

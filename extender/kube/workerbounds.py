@@ -9,7 +9,7 @@ from typing import Final
 from extender.kube.fields import Json, ObjectError, mapping, whole_number, written_number
 from extender.kube.jobkinds import MAX_WORKERS, MIN_WORKERS, JobKind
 from extender.kube.templates import MOST_REPLICAS
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 
 BOUNDS: Final = ("minReplicas", "maxReplicas")
 NOT_ELASTIC: Final = (

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from policy.cluster.actions import Admit, Effect, Migrate
 from policy.cluster.events import Event, JobGone, JobSeen
 from policy.cluster.gang import State
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.snapshot import Snapshot
 
 GANG_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 300.0)

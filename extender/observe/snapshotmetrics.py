@@ -19,7 +19,7 @@ from extender.observe.health import gated_pods
 from policy.answers.refusals import backs_off_from_refusal
 from policy.answers.unplaced import unplaced
 from policy.cluster.gang import SUSPENDED, State, state_name
-from policy.cluster.model import PS, WORKER
+from policy.cluster.job import PS, WORKER
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import BIND, WRITES
 from policy.cluster.resources import HOST_PORT, NOTHING, Resources, total

@@ -24,7 +24,7 @@ from extender.present.views.refused import RefusedView
 from extender.state.ledger import Ledger
 from policy.answers.queue import Place, places
 from policy.cluster.gang import State
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.reasons import without_advice
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.cluster.words import counted

@@ -14,7 +14,7 @@ from extender.present.explainview import explain_view
 from extender.present.names import job_named
 from extender.state.ledger import Ledger
 from policy.answers.explanation import Explanation
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 
 MOST_LINES = 300
 MOST_NODES = 40

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from extender.access.visibility import EVERYTHING, Visibility
 from extender.page.formatting import MOST_KEY, amount, clean, ranges, short_name
 from extender.page.marks import Look, Looks, dot, outline
-from policy.cluster.model import PS, WORKER, Job, Node, Slot
+from policy.cluster.job import PS, WORKER, Job, Slot
+from policy.cluster.node import Node
 from policy.cluster.resources import GPU_SUFFIX, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import counted

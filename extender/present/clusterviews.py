@@ -9,7 +9,7 @@ from extender.present.names import named, rigid_first
 from extender.present.views.cluster import NodeMemberView, NodeView, PlanView
 from policy.cluster.amounts import amounts
 from policy.cluster.gang import Gang
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
 
 

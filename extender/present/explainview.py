@@ -13,7 +13,7 @@ from extender.state.journal import Entry
 from policy.answers.explain import explain, with_trials
 from policy.answers.explanation import Explanation, Grounds
 from policy.answers.standing import RIGID
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy

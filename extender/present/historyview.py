@@ -9,7 +9,7 @@ from extender.present.decisionviews import decisions_view
 from extender.present.views.decisions import DecisionView, StepView
 from extender.state.journal import Entry
 from policy.cluster.actions import Admit, Bind, RefuseBind, Released, WriteRefused
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.words import counted
 

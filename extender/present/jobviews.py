@@ -23,7 +23,8 @@ from policy.answers.refusals import refusals
 from policy.answers.unplaced import unplaced, unplaced_in_words
 from policy.cluster.amounts import amounts
 from policy.cluster.gang import Gang, State, state_name
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.job import Job, Slot
+from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Policy
 

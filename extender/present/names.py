@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.state.journal import Named
-from policy.cluster.model import WORKER, Job, Slot
+from policy.cluster.job import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
 
 

@@ -21,7 +21,8 @@ from extender.config.sections import ProgressSettings as Settings
 from extender.kube.reportbody import ReportBodyError, read_report_body, report_of
 from extender.state.ledger import Ledger
 from policy.cluster.events import Reported, Saved
-from policy.cluster.model import Job, Pod
+from policy.cluster.job import Job
+from policy.cluster.pod import Pod
 
 KNOWN_JOBS: Final = 10_000
 

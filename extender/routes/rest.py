@@ -55,7 +55,7 @@ from extender.state.ledger import Ledger
 from policy.answers.explain import held_room
 from policy.answers.explanation import Start
 from policy.answers.foresee import foresee
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import listed
 from policy.desired import desired

@@ -21,7 +21,8 @@ from extender.routes.problems import ProblemError, wrong
 from extender.routes.wording import BODY
 from policy.answers.whatif import submitted, what_if
 from policy.cluster.events import Event, NodeGone, NodeSeen, Tick
-from policy.cluster.model import Job, Node
+from policy.cluster.job import Job
+from policy.cluster.node import Node
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import listed
 from policy.systems import make_policy

@@ -14,7 +14,17 @@ from policy.cluster.lifecycle import Awaits, State
 
 Parts = dict[str, Any]
 
-MOVED: Final[Mapping[str, str]] = {"policy.cluster.gang:State": "policy.cluster.lifecycle:State"}
+# module of today -> classes that were in policy.cluster.model until 2026-11-28
+FACTS: Final = {
+    "constraints": ("Taint", "Toleration", "Requirement", "Term", "Constraints"),
+    "node": ("Node",),
+    "job": ("Slot", "Role", "Job"),
+    "pod": ("Phase", "Pod"),
+}
+MOVED: Final[Mapping[str, str]] = {
+    "policy.cluster.gang:State": "policy.cluster.lifecycle:State",
+    **{f"policy.cluster.model:{one}": f"policy.cluster.{now}:{one}" for now, ones in FACTS.items() for one in ones},
+}
 TRIES: Final = ("attempts", "misses", "not_before", "retried")
 SCALING: Final = ("scaled_at", "grew", "on_behalf_of", "turns", "kept_at", "before", "targets")
 BARRIER: Final = ("held", "window_ends", "hold_ends")

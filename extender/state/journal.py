@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Remember, Resize
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Snapshot
 
 RING = 10_000

@@ -23,7 +23,9 @@ import msgspec
 from extender.state.codec import CodecError, plain, value_of
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event
-from policy.cluster.model import Job, Node, Pod
+from policy.cluster.job import Job
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 

@@ -21,7 +21,8 @@ from extender.present.jobviews import job_view, queue_view
 from lab.embedded.observer import RunEnding, RunObserver, computes
 from lab.sim.objects import JobObject, PodObject
 from policy.cluster.gang import Gang
-from policy.cluster.model import PS, Job, Node
+from policy.cluster.job import PS, Job
+from policy.cluster.node import Node
 
 FRAMES_PER_SECOND: Final = 4
 LINE_EVERY: Final = 120.0  # a progress line is printed each time that this many seconds of cluster time have passed

@@ -19,7 +19,8 @@ from lab.embedded.apiserver import ApiServer, GatePolicy
 from lab.embedded.render import KEY_OF_ROLE, QUOTA, RESOURCE_OF, job_json, node_json, pod_json, quota_json
 from lab.sim.objects import JobObject, ObjectKind, Verb, WorldChange, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
-from policy.cluster.model import PS, WORKER, Node
+from policy.cluster.job import PS, WORKER
+from policy.cluster.node import Node
 
 JOBS: Final = tuple(RESOURCE_OF.values())
 LONGEST_REST: Final = 3600.0

@@ -14,8 +14,9 @@ from typing import Final
 from extender.kube.api import NODES, Json
 from extender.kube.podspec import ObjectError, constraints_of, requests_of
 from extender.kube.translate import Translator
+from policy.cluster.constraints import ANYWHERE, Constraints
 from policy.cluster.events import NodeSeen
-from policy.cluster.model import ANYWHERE, Constraints, Node
+from policy.cluster.node import Node
 from policy.cluster.resources import NOTHING, Resources, total
 
 ENDED: Final = ("Succeeded", "Failed")

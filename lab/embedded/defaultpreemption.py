@@ -16,7 +16,7 @@ from extender.kube.api import PODS, Api, Ref, Refused
 from lab.embedded import plugins
 from lab.embedded.apirules import condition, with_condition
 from lab.embedded.cache import PodInfo, SchedulerCache
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.resources import total
 
 TEXT = "preempting to accommodate a higher priority pod"

@@ -24,7 +24,7 @@ from lab.embedded.extenderclient import ExtenderClient, ExtenderError, Send, ove
 from lab.embedded.plugins import ClusterChange, ClusterEvent
 from lab.embedded.schedulingqueue import QueuedPod, SchedulingQueue
 from lab.embedded.volumes import Volumes
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 
 _log = logging.getLogger(__name__)
 

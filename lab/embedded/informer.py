@@ -16,7 +16,7 @@ from lab.embedded.cache import PodInfo, SchedulerCache, pod_info
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.plugins import ClusterChange, ClusterEvent
 from lab.embedded.schedulingqueue import SchedulingQueue
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 
 
 class Informer:

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final
 
 from lab.embedded.cache import PodInfo, SchedulerCache
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 from policy.placement.fit import accepts
 

@@ -26,7 +26,10 @@ from extender.kube.trainingannotation import FIELDS, LONGEST
 from lab.embedded.apirules import condition, timestamp, typed
 from lab.sim.objects import SCHEDULING_GATED, JobObject, JobPhase, JobSpec, PodObject, WorkloadKind
 from lab.sim.pods.apps import TEMPLATE_HASH
-from policy.cluster.model import WORKER, Constraints, Node, Phase, Requirement, Role
+from policy.cluster.constraints import Constraints, Requirement
+from policy.cluster.job import WORKER, Role
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.cluster.training import Training
 

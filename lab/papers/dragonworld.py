@@ -13,7 +13,8 @@ from lab.sim.objects import JobSpec
 from lab.sim.report import RunResult
 from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces.trace import Trace, node, pod_requests
-from policy.cluster.model import PS, WORKER, Node, Role
+from policy.cluster.job import PS, WORKER, Role
+from policy.cluster.node import Node
 from policy.systems.base import Policy
 
 # The columns are model, workers, minimum, steps, and arrival in minutes (the paper prints seconds). All have maximum 4.

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 from lab.sim.objects import CleanPods, JobObject, JobSpec, job_fact
 from lab.sim.traces import Trace
-from policy.cluster.model import PS, WORKER, Constraints, Node, Role
+from policy.cluster.constraints import Constraints
+from policy.cluster.job import PS, WORKER, Role
+from policy.cluster.node import Node
 from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Training, Utility

@@ -15,7 +15,7 @@ from lab.sim.engine import START
 from lab.sim.objects import JobObject, job_fact
 from lab.sim.optimum import Optimum, optimum
 from lab.sim.traces import Trace
-from policy.cluster.model import PS, WORKER
+from policy.cluster.job import PS, WORKER
 from policy.systems.oasis.planner import Window, seen_of
 from policy.systems.oasis.prices import Floor, Ground, Pricing
 from policy.systems.oasis.schedule import Seen

@@ -15,7 +15,7 @@ from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import SharedCpu
 from lab.sim.objects import JobSpec
 from lab.sim.traces import Trace, node, pod_requests
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 from policy.systems.base import Policy
 from policy.systems.specon import SpeCon
 

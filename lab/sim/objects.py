@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from policy.cluster.model import ANYWHERE, WORKER, Constraints, Job, Node, Phase, Role, Slot
+from policy.cluster.constraints import ANYWHERE, Constraints
+from policy.cluster.job import WORKER, Job, Role, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.training import Training
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from lab.sim.objects import JobSpec
 from lab.sim.traces import Trace
-from policy.cluster.model import PS, WORKER
+from policy.cluster.job import PS, WORKER
 from policy.placement.fit import accepts
 
 

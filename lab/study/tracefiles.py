@@ -20,7 +20,7 @@ from lab.study.rowfiles import is_json, lines, objects, parsed, table, text_of
 from lab.study.specs import SEED, NamedSpec, Value
 from lab.study.studyerrors import StudyError, refuse
 from lab.study.traceparameters import MOST, check
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 
 # MARKS has, for each format, columns that only its files have. A file has the format if it has all of these columns.
 MARKS = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from policy.cluster.draft import Draft
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
 
 

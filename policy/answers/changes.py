@@ -12,7 +12,8 @@ from policy.answers.change import Change, Kind, with_job
 from policy.answers.operated import without
 from policy.answers.worth import higher_utilities
 from policy.cluster.draft import Draft
-from policy.cluster.model import WORKER, Job, Node
+from policy.cluster.job import WORKER, Job
+from policy.cluster.node import Node
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import kept_in_words, listed
 from policy.placement.binding import needed_of

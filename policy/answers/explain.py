@@ -15,7 +15,7 @@ from policy.answers.unblock import unblock
 from policy.answers.unplaced import unplaced_in_words, unplaced_of
 from policy.cluster.amounts import amounts
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Slot
+from policy.cluster.job import Job, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import largest_share

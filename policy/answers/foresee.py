@@ -15,7 +15,7 @@ from policy.answers.operated import forward, without
 from policy.answers.refusals import backs_off_from_refusal
 from policy.cluster import words
 from policy.cluster.gang import ADMITTED
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.reasons import Concern, Lasts
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.cluster.training import remaining_seconds

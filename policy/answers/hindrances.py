@@ -14,9 +14,11 @@ from functools import cache, partial
 from policy.answers.operated import without
 from policy.answers.queue import places
 from policy.cluster.actions import Admit, Resize
+from policy.cluster.constraints import ANYWHERE
 from policy.cluster.draft import Draft
 from policy.cluster.gang import State
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node
+from policy.cluster.job import PS, WORKER, Job
+from policy.cluster.node import Node
 from policy.cluster.reasons import Lasts
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot

@@ -12,7 +12,8 @@ from dataclasses import replace
 from policy.cluster.draft import Draft
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, Tick
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import WORKER, Job, Phase, Pod, Slot
+from policy.cluster.job import WORKER, Job, Slot
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy

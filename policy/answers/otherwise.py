@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from policy.cluster.actions import Action, Admit, Decision, Migrate, Reject, Remember, Resize
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Parts, Policy
 

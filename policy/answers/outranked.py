@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import listed
 from policy.placement.binding import OTHERS, lift, needed_of

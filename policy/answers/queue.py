@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy

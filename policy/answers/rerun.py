@@ -17,7 +17,7 @@ from policy.answers.operated import forward, without
 from policy.answers.whatif import submitted
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen, Reported, Synced
 from policy.cluster.gang import State
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems import POD_BY_POD
 from policy.systems.base import Policy

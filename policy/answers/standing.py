@@ -11,7 +11,7 @@ from policy.answers.explanation import Grounds
 from policy.answers.hindrances import grows, held_by
 from policy.answers.unplaced import unplaced_of
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import PS, WORKER, Job
+from policy.cluster.job import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.sortedgroups import in_sorted
 from policy.cluster.words import counted

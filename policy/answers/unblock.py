@@ -20,9 +20,9 @@ from policy.answers.refusals import backs_off_from_refusal
 from policy.answers.worth import dearer, with_more_time
 from policy.cluster.actions import Admit
 from policy.cluster.gang import ADMITTED, State
-from policy.cluster.model import Job
+from policy.cluster.job import Job, queued
 from policy.cluster.reasons import Concern
-from policy.cluster.snapshot import Snapshot, queued, reason_of
+from policy.cluster.snapshot import Snapshot, reason_of
 from policy.systems.base import Policy
 from policy.systems.quotas import decide
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from policy.answers.outranked import outranked_in_words
 from policy.cluster.gang import ADMITTED, Gang
-from policy.cluster.model import WORKER, Job, Slot
+from policy.cluster.job import WORKER, Job, Slot
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.sortedgroups import in_sorted
 from policy.placement.gang import ask_for

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from policy.cluster.gang import ADMITTED, State
-from policy.cluster.model import WORKER, Pod, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot, demand

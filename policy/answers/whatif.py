@@ -11,7 +11,8 @@ from policy.answers.explain import verdict_of
 from policy.answers.queue import places
 from policy.cluster.events import Event, JobSeen, PodSeen
 from policy.cluster.gang import State
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.job import Job, Slot
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.step import step

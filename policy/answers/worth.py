@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from policy.answers.change import Change, Finer, Kind, with_job
 from policy.answers.queue import places
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import RefusedWrite
 

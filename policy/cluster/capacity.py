@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from policy.cluster.layered import copied
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
 from policy.cluster.sortedgroups import with_changes

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from policy.cluster.gang import Gang
 from policy.cluster.index import Facts
-from policy.cluster.model import Job, Phase, Pod, Slot
+from policy.cluster.job import Job, Slot
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.preemption import Preemptions, taken_on
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Charge, demand, is_over

@@ -11,9 +11,11 @@ from typing import Any, Protocol, cast
 from policy.cluster.charges import NO_CHARGE, key_of, planned_charge, pod_charge, promised_charge
 from policy.cluster.gang import Gang, no_gang
 from policy.cluster.index import Facts, Index, News
+from policy.cluster.job import Job, Slot
 from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
-from policy.cluster.model import Job, Node, Phase, Pod, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.preemption import NOTHING_PROMISED, VACATED_SECONDS, Preemption, concerns, taken_on
 from policy.cluster.quota import Quota
 from policy.cluster.reasons import Verdict

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from policy.cluster.model import Job, Node, Pod
+from policy.cluster.job import Job
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.quota import Quota
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import Resources

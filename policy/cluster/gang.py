@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from policy.cluster.frozen import quick
+from policy.cluster.job import PS, WORKER, Job, Slot
 from policy.cluster.lifecycle import AWAITED, Awaits, State
-from policy.cluster.model import PS, WORKER, Job, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import RefusedWrite
 

@@ -15,10 +15,12 @@ from typing import Any, Protocol
 from policy.cluster.capacity import Capacity
 from policy.cluster.frozen import quick, replace
 from policy.cluster.gang import Gang, no_gang
+from policy.cluster.job import Job, Slot
 from policy.cluster.kinds import MOMENTS, IndexedJob, is_orphan, lists_of
 from policy.cluster.layered import copied
 from policy.cluster.memo import Memo
-from policy.cluster.model import Job, Node, Pod, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.preemption import Preemptions
 from policy.cluster.resources import Resources
 from policy.cluster.sortedgroups import with_changes

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from policy.cluster.index import Facts, Index
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups, in_sorted
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Node, Phase, Pod, queued, releasing
+from policy.cluster.job import WORKER, Job, queued, releasing
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 
 
 class IndexedJob(NamedTuple):

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from policy.cluster.frozen import quick, replace
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.resources import NOTHING, Resources, total
 
 # The room of a victim is kept for VACATED_SECONDS after its end, because the preemptor's nomination may be seen later.

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from policy.cluster.model import Requirement, Role
+from policy.cluster.constraints import Requirement
+from policy.cluster.job import Role
 from policy.cluster.resources import Resources
 
 PODS: Final = "pods"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Pod, Slot
+from policy.cluster.job import WORKER, Job, Slot, queued
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
-from policy.cluster.snapshot import Snapshot, queued, reason_of
+from policy.cluster.snapshot import Snapshot, reason_of
 
 
 def refuse_pod(snapshot: Snapshot, pod: Pod | None) -> Reason | None:

@@ -16,9 +16,10 @@ from typing import Any
 from policy.cluster.frozen import quick
 from policy.cluster.gang import Gang, State, no_gang
 from policy.cluster.index import Facts, Index
+from policy.cluster.job import PS, WORKER, Job, Slot
 from policy.cluster.kept import until_job_changes
-from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
-from policy.cluster.model import queued as queued  # noqa: PLC0414 - several modules import it from here
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.preemption import Preemptions
 from policy.cluster.quota import Quota
 from policy.cluster.reasons import Reason, Verdict

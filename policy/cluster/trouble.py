@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from policy.cluster.index import Facts
-from policy.cluster.model import Pod, Slot
+from policy.cluster.job import Slot
+from policy.cluster.pod import Pod
 from policy.cluster.words import listed
 
 OWN = "kohort: "  # Kohort's own texts begin with OWN, so that they are recognised in a pod's condition.

@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from policy.cluster.model import PS, Pod
+from policy.cluster.job import PS
+from policy.cluster.pod import Pod
 from policy.cluster.resources import HOST_PORT, Resources
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-")

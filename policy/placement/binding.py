@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from policy.cluster.constraints import Constraints, Requirement, Term, Toleration
 from policy.cluster.frozen import replace
-from policy.cluster.model import WORKER, Constraints, Node, Requirement, Slot, Term, Toleration
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.node import Node
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.cluster.words import counted, listed, said
 from policy.placement.fit import accepts, untolerated

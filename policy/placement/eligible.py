@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Pod, Slot, queued
+from policy.cluster.job import Slot, queued
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import surplus_first
 from policy.cluster.resources import NOTHING

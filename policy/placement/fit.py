@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from policy.cluster.model import Constraints, Node, Requirement, Taint, Toleration
+from policy.cluster.constraints import Constraints, Requirement, Taint, Toleration
+from policy.cluster.node import Node
 
 BARRING = ("NoSchedule", "NoExecute")
 LONGEST_NUMBER: Final = 63  # the value of a label has at most this many characters

@@ -15,9 +15,12 @@ from functools import cached_property, reduce
 from itertools import islice, tee
 from operator import itemgetter
 
+from policy.cluster.constraints import ANYWHERE, Constraints
 from policy.cluster.frozen import replace
+from policy.cluster.job import PS, WORKER, Job, Role, Slot, worker_slots
 from policy.cluster.kept import shared, until_job_changes
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Node, Phase, Role, Slot, worker_slots
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot, demand, is_over, priority_of

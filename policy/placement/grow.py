@@ -6,10 +6,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from policy.cluster.constraints import ANYWHERE
 from policy.cluster.gang import Gang
+from policy.cluster.job import PS, WORKER, Job, Slot, worker_slots
 from policy.cluster.kept import grouped, until_emptied_room_changes
 from policy.cluster.kinds import leaves
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node, Phase, Slot, worker_slots
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand, is_over
 from policy.cluster.sortedgroups import GroupEntry

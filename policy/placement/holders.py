@@ -9,7 +9,8 @@ from typing import Final
 from policy.cluster.capacity import Capacity
 from policy.cluster.charges import NO_CHARGE, key_of
 from policy.cluster.kept import until_anything_changes, until_emptied_room_changes
-from policy.cluster.model import Node, Pod
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.resources import NOTHING, Resources, largest_share
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import ending_in_words, listed

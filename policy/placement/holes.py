@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from policy.cluster.constraints import ANYWHERE
 from policy.cluster.gang import Gang
-from policy.cluster.model import ANYWHERE, WORKER, Job, Phase, Pod, Slot
+from policy.cluster.job import WORKER, Job, Slot
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.fit import accepts
 from policy.placement.gang import Ask, ask_for, barred

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.gang import Gang, State
+from policy.cluster.job import WORKER, Job, Role, Slot, queued
 from policy.cluster.kept import until_job_changes
-from policy.cluster.model import WORKER, Job, Pod, Role, Slot, queued
+from policy.cluster.pod import Pod
 from policy.cluster.quota import LIMITS, PODS, Quota, charged, exceeded
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot, is_over, members_there

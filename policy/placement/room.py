@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.model import Constraints, Node
+from policy.cluster.constraints import Constraints
+from policy.cluster.node import Node
 from policy.cluster.preemption import outranked
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot

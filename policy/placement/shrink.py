@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
+from policy.cluster.job import Slot
 from policy.cluster.kept import until_job_changes
-from policy.cluster.model import Slot
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, fits, place, takes_all

@@ -13,7 +13,8 @@ from heapq import heapify, heappop, heapreplace
 from itertools import groupby
 from operator import itemgetter
 
-from policy.cluster.model import Constraints, Slot
+from policy.cluster.constraints import Constraints
+from policy.cluster.job import Slot
 from policy.cluster.resources import Resources
 from policy.placement.fit import accepts
 from policy.placement.gang import Ask

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from policy.cluster.actions import Action, Admit, Decision
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import Job, Slot
+from policy.cluster.job import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.gang import Ask, ask_of, charge

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policy.cluster.actions import Action, Decision
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 

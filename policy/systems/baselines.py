@@ -16,10 +16,12 @@ from enum import Enum
 from typing import ClassVar
 
 from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
+from policy.cluster.constraints import ANYWHERE
 from policy.cluster.gang import ADMITTED, State
-from policy.cluster.model import ANYWHERE, Job, Pod, Slot
+from policy.cluster.job import Job, Slot, queued
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, barred, charge, place
 from policy.placement.room import Room, idlest
 from policy.placement.spread import Order, chance, in_turn, spread

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.frozen import replace
+from policy.cluster.job import Job
 from policy.cluster.kept import until_nodes_change
-from policy.cluster.model import Job
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import remaining_seconds

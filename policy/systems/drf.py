@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
 from policy.cluster.actions import Decision
-from policy.cluster.model import Job
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.job import Job, queued
+from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 from policy.systems.queue import queue
 from policy.systems.shares import Orders, Pools

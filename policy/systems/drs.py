@@ -13,7 +13,7 @@ from enum import Enum
 from typing import ClassVar
 
 from policy.cluster.actions import Decision
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import total
 from policy.cluster.snapshot import Snapshot, utility_of

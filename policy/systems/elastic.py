@@ -14,8 +14,8 @@ from itertools import islice
 from policy.cluster.actions import Action, Admit, Decision, Resize
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
+from policy.cluster.job import Job, Slot, queued
 from policy.cluster.kept import grouped, shared
-from policy.cluster.model import Job, Slot, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.cluster.snapshot import MINUTE, Snapshot, resizes_left

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 
 from policy.cluster.actions import Action, Admit, Decision, Remember
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import Ask, ask_of, charge, place, takes_all

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from policy.cluster.actions import Action, Admit, Decision, Migrate, Resize
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import Job
+from policy.cluster.job import Job, queued
 from policy.cluster.reasons import Lasts
-from policy.cluster.snapshot import Snapshot, demand, queued
+from policy.cluster.snapshot import Snapshot, demand
 from policy.placement.gang import ask_of, takes_all
 from policy.placement.room import Room
 from policy.systems.base import Promised

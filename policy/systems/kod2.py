@@ -13,8 +13,8 @@ from itertools import takewhile
 from typing import Any, ClassVar
 
 from policy.cluster.actions import Decision
+from policy.cluster.job import Job, Slot
 from policy.cluster.kept import of_each_job, until_nodes_change
-from policy.cluster.model import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot

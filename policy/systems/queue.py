@@ -11,8 +11,8 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from policy.cluster.gang import Gang, State
+from policy.cluster.job import Job
 from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_changes, until_room_changes
-from policy.cluster.model import Job
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, ending, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups

@@ -13,7 +13,7 @@ from typing import Final
 from policy.cluster.actions import Action, Admit, Decision, Remember, Resize
 from policy.cluster.frozen import replace
 from policy.cluster.gang import State
-from policy.cluster.model import WORKER, Job, queued
+from policy.cluster.job import WORKER, Job, queued
 from policy.cluster.quota import charged
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, resizes_left

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from policy.cluster.actions import Action, Decision, Reject, Remember
-from policy.cluster.model import Job
+from policy.cluster.job import Job, queued
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import SLOT_SECONDS, Utility, timed
 from policy.placement.gang import ask_of
 from policy.systems.base import Policy, above_0, from_0

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, M
 from typing import Any
 
 from policy.cluster.gang import ADMITTED, Gang
+from policy.cluster.job import Job, queued
 from policy.cluster.kept import grouped
-from policy.cluster.model import Job, queued
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.sortedgroups import GroupEntry
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Set
 from itertools import count
 
 from policy.cluster.actions import Action, Admit, Resize
+from policy.cluster.constraints import ANYWHERE, Constraints
 from policy.cluster.gang import Gang
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job, Slot
+from policy.cluster.job import PS, WORKER, Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot

@@ -17,7 +17,7 @@ from typing import ClassVar
 from policy.cluster.actions import Action, Decision, Migrate, Remember
 from policy.cluster.frozen import replace
 from policy.cluster.gang import State
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import REPORTS_KEPT, Goal
 from policy.systems.base import Parts, Promised, Rebalancer, above_0, from_0

@@ -13,8 +13,10 @@ from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, HeldBinds, State
+from policy.cluster.job import Slot, queued
 from policy.cluster.lifecycle import Awaits, Move
-from policy.cluster.model import Node, Pod, Slot, queued
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules, demand
 from policy.placement.eligible import in_the_way

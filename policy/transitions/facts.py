@@ -10,11 +10,14 @@ from itertools import takewhile
 
 from policy.cluster import events
 from policy.cluster.actions import Edited, Effect, RefuseBind
+from policy.cluster.constraints import Constraints
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
+from policy.cluster.job import Job
 from policy.cluster.lifecycle import Awaits, Move
-from policy.cluster.model import Constraints, Job, Node, Pod
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until

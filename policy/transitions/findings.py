@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from policy.cluster.draft import Draft
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import Job, Slot, queued, releasing
+from policy.cluster.job import Job, Slot, queued, releasing
 from policy.transitions.gangs import any_stays, bound_slots, complete, least_workers
 
 

@@ -8,8 +8,10 @@ from policy.cluster.actions import Bind, Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State, Tries
+from policy.cluster.job import WORKER, Job, Slot
 from policy.cluster.lifecycle import Awaits, Move, next_state
-from policy.cluster.model import WORKER, Job, Node, Phase, Pod, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.reasons import Reason
 from policy.transitions.deadlines.patience import until
 

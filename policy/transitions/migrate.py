@@ -11,8 +11,9 @@ from policy.cluster.actions import Effect, Migrate
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang
+from policy.cluster.job import Job, Slot
 from policy.cluster.lifecycle import Awaits, Move
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.pod import Pod
 from policy.transitions.deadlines.growth import await_rest
 from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import any_goes, bound_slots, complete, least_workers, move, plan_name, stays

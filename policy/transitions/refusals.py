@@ -10,7 +10,7 @@ from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Rules
 from policy.cluster.trouble import is_turned_away

@@ -13,7 +13,7 @@ from policy.cluster.actions import Effect, Resize, WriteRefused
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import WORKER, Job
+from policy.cluster.job import WORKER, Job
 from policy.cluster.reasons import Reason
 from policy.cluster.refusedwrite import BIND, SET_REPLICAS, RefusedWrite, shortened
 from policy.transitions.deadlines.freeing import stalled_shrinks

@@ -14,8 +14,9 @@ from policy.cluster.actions import Effect, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import NO_FAILURE, Gang, State
+from policy.cluster.job import WORKER, Job, Slot, releasing
 from policy.cluster.lifecycle import Awaits, Move
-from policy.cluster.model import WORKER, Job, Pod, Slot, releasing
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import missing_pods
 from policy.transitions.barrier import commit_if_complete, send_held

@@ -8,7 +8,7 @@ from policy.cluster.actions import Effect, Shown, What
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import WORKER, Job
+from policy.cluster.job import WORKER, Job
 from policy.transitions.gangs import any_holds_room, bound_slots, pods_of
 
 

@@ -25,7 +25,9 @@ from extender.state.journal import Journal
 from extender.state.ledger import Ledger
 from extender.state.record import Recorder
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced
-from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
+from policy.cluster.job import PS, WORKER, Job, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2

@@ -15,7 +15,8 @@ from lab.sim.objects import JobPhase, JobSpec, PodObject, WorkloadKind
 from lab.sim.pods.apps import DELETION_COST, POD_INDEX, deletion_cost
 from lab.sim.pods.batch import COMPLETION_INDEX
 from lab.sim.pods.world import SimulatedWorld
-from policy.cluster.model import WORKER, Phase, Role
+from policy.cluster.job import WORKER, Role
+from policy.cluster.pod import Phase
 from tests.controlplane import ControlPlane, NodeShape
 from tests.e2e.waiting import until
 from tests.unit.sim.worlds import SMALL, submitted

@@ -87,6 +87,7 @@ class TestWide:
         until(lambda: job_view(kohort, job).get("state") == "running", "known as running")
         assert len({s.node for s in observer.bound_now(job.name)}) == (1 if members <= 110 else 10)
 
+    @pytest.mark.alone
     def test_a_thousand_members_bind_whole(self, plane: ControlPlane, kohort: Kohort, space: str) -> None:
         """The test creates the pods itself, because the training operator would take 50 s.
 

@@ -10,9 +10,10 @@ from typing import Any, Final
 from extender.kube import pods, podspec, translate, unchecked
 from extender.kube.api import NODES, PODS
 from extender.kube.jobobjects import identity
-from policy.cluster import model
+from policy.cluster import pod as pod_facts
+from policy.cluster.constraints import Constraints, Requirement
 from policy.cluster.events import Synced
-from policy.cluster.model import Constraints, Node, Requirement
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.placement import eligible, fit
@@ -174,7 +175,7 @@ BROKEN: Final[Mapping[str, list[Patch]]] = {
     "the resources of the pod as a whole are ignored": _spec_without("resources"),
     "nominated pods hold no room": _pods_changed(nominated=""),
     "a terminating pod holds no room": [
-        (model.Pod, "holds_room", property(lambda pod: bool(pod.node) and not pod.ended and not pod.terminating))
+        (pod_facts.Pod, "holds_room", property(lambda pod: bool(pod.node) and not pod.ended and not pod.terminating))
     ],
     "a pod holds what it asks for during a resize": [
         (pods, "requests_of", lambda spec, field, status=None: podspec.requests_of(spec, field))

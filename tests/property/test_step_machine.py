@@ -13,11 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lab.sim.invariants import index_errors, promised_beyond, violations
 from policy.answers.verdict import filter_pod
 from policy.cluster.actions import Action, Admit, Decision, Effect, Migrate, Resize
+from policy.cluster.job import PS, WORKER, Job, queued
 from policy.cluster.memo import Memo
-from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusal import refuse_pod
-from policy.cluster.snapshot import Snapshot, queued, reason_of
+from policy.cluster.snapshot import Snapshot, reason_of
 from policy.desired import desired
 from policy.placement.gang import ask_of, place
 from policy.step import step

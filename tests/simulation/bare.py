@@ -21,7 +21,7 @@ from lab.sim.objects import PodObject, WorldRefusal
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests
 from lab.virtual.clocks import loop_time
-from policy.cluster.model import Phase
+from policy.cluster.pod import Phase
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
 from tests.simulation.past import STALE, any_goes

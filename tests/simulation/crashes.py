@@ -21,7 +21,7 @@ from lab.sim.objects import JobSpec, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import Trace, node, pod_requests
 from lab.virtual.clocks import loop_time
-from policy.cluster.model import PS, WORKER, Role
+from policy.cluster.job import PS, WORKER, Role
 from tests.simulation.memory import SLOT_SECONDS
 from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import PARAMETERS, Scenario, scheduler_of, settings_of, worth

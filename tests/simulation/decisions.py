@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from policy.cluster.actions import Admit, Bind, Effect, Migrate, RefuseBind, Reject, Released, Resize
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 
 # There is a mark (digest) after every 16 decisions, so that a difference can be located to 16 decisions.
 EVERY: Final = 16

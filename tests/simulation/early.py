@@ -20,7 +20,7 @@ from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import Trace, node, pod_requests
 from lab.virtual.clocks import loop_time
 from policy import desired
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 from policy.placement import eligible
 from tests.simulation.mutants import put
 from tests.simulation.policymutants import Patch

@@ -21,7 +21,8 @@ from extender.config.settings import Settings
 from lab.sim.objects import CleanPods, JobSpec, WorkloadKind
 from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
-from policy.cluster.model import Node, Role
+from policy.cluster.job import Role
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 from tests.simulation.faults import BY_TIME, KINDS, DrawnFault
 from tests.simulation.keptfaults import KeptFaults

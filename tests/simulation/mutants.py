@@ -26,8 +26,8 @@ from policy.cluster import draft as drafts
 from policy.cluster.actions import Bind
 from policy.cluster.events import BindDone, BindRefused, BindUnknown, PodGone
 from policy.cluster.gang import Deadline, State
+from policy.cluster.job import queued, releasing
 from policy.cluster.lifecycle import Awaits, Move
-from policy.cluster.model import queued, releasing
 from policy.cluster.reasons import Reason
 from policy.transitions import barrier as bars
 from policy.transitions import facts, findings, settle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from extender.kube.jobkinds import DELETION_COST, SLOT, deletion_cost
 from lab.sim.objects import JobObject, PodObject, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
-from policy.cluster.model import WORKER, Slot
+from policy.cluster.job import WORKER, Slot
 from tests.simulation.faults import CHEAPEST
 from tests.simulation.past import Past
 

@@ -13,7 +13,7 @@ from extender.kube import translate
 from policy import step
 from policy.cluster import draft as drafts
 from policy.cluster.events import BindRefused
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.transitions import barrier as bars
 from policy.transitions import facts, refusedwrites

@@ -17,7 +17,8 @@ from lab.embedded.config import ProfileConfig, SchedulerConfig
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.traces import pod_requests
 from lab.virtual.clocks import loop_time
-from policy.cluster.model import WORKER, Constraints, Requirement, Term
+from policy.cluster.constraints import Constraints, Requirement, Term
+from policy.cluster.job import WORKER
 from policy.cluster.snapshot import Snapshot
 from tests.simulation.faults import DrawnFault, plain
 from tests.simulation.processes import IndependentScheduler

@@ -7,7 +7,8 @@ from typing import Final
 
 from extender.kube.jobkinds import MAX_WORKERS, MEMORY, MIN_WORKERS
 from lab.sim.objects import JobObject, PodObject
-from policy.cluster.model import WORKER, Node, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.node import Node
 
 # A process may act on outdated state for this many seconds, because a stalled watch is given up after 50 s.
 STALE: Final = 75.0

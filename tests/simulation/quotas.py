@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.pods.world import SimulatedWorld
 from lab.virtual.clocks import loop_time
-from policy.cluster.model import WORKER
+from policy.cluster.job import WORKER
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, resizes_left
 from policy.placement.gang import ask_of

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lab.sim.objects import JobObject, JobSpec, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import Trace, node, pod_requests
-from policy.cluster.model import PS, WORKER, Role
+from policy.cluster.job import PS, WORKER, Role
 from tests.simulation.past import complete
 from tests.simulation.quotas import shortage, surplus
 from tests.simulation.run import SeedReport, Simulation, play

@@ -34,7 +34,8 @@ from lab.virtual.clocks import SimLoop, loop_time, sleep
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, Led, Synced
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.job import Job, Slot
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from tests.simulation.bare import BarePods

@@ -14,7 +14,8 @@ from lab.embedded.config import ProfileConfig, SchedulerConfig, config_for
 from lab.sim.objects import CleanPods, JobSpec, WorkloadKind
 from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import Trace, node, pod_requests
-from policy.cluster.model import PS, WORKER, Node, Role
+from policy.cluster.job import PS, WORKER, Role
+from policy.cluster.node import Node
 
 REPLICAS = ("replica-a", "replica-b")
 BYSTANDER = "default-scheduler"

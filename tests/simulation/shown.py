@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab.virtual.clocks import loop_time
 from policy.cluster.gang import ADMITTED
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.resources import NOTHING, Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.trouble import is_turned_away

@@ -17,7 +17,8 @@ from lab.sim.objects import KOHORT, JobObject, PodObject, WorkloadKind, WorldRef
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.traces import pod_requests
 from lab.virtual.clocks import loop_time, sleep
-from policy.cluster.model import Node, Phase
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.cluster.resources import Resources, total
 from tests.simulation.faults import CHEAPEST, DrawnFault, plain
 from tests.simulation.scenario import BYSTANDER

@@ -11,7 +11,7 @@ import pytest
 
 from lab.sim.objects import PodObject
 from lab.virtual.clocks import SimLoop, sleep
-from policy.cluster.model import Phase
+from policy.cluster.pod import Phase
 from policy.cluster.resources import NOTHING
 from tests.simulation.bare import Bare, BarePods
 from tests.simulation.witness import PARTIAL_CALM

@@ -13,7 +13,7 @@ from lab.sim.objects import JobObject, JobSpec
 from lab.sim.traces import pod_requests
 from policy.cluster.actions import Resize, ShrinkStalled
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 from policy.cluster.snapshot import Snapshot
 from tests.simulation.cooling import CoolDown
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy.cluster.actions import Admit, Bind, Migrate, Reject, Released, Remember, Resize
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.reasons import Reason
 from tests.simulation import digests
 from tests.simulation.decisions import EVERY, Decisions, first_difference, marks

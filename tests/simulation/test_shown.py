@@ -7,7 +7,9 @@ from typing import Any, cast
 
 from lab.sim.traces import node, pod_requests
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import WORKER, Node, Pod, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Snapshot
 from tests.simulation import shown
 from tests.simulation.shown import HEARD_SECONDS, HeardRefusals, taken_before

@@ -22,7 +22,8 @@ from lab.sim.objects import KOHORT, JobObject, PodObject, Verb, WorkloadKind, Wo
 from lab.sim.pods.world import SimulatedWorld
 from lab.virtual.clocks import loop_time
 from policy.cluster.events import Event, PodGone
-from policy.cluster.model import Phase, Slot
+from policy.cluster.job import Slot
+from policy.cluster.pod import Phase
 from policy.cluster.resources import total
 from tests.simulation.cooling import CoolDown
 from tests.simulation.faults import RunLog

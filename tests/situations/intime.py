@@ -12,9 +12,12 @@ from dataclasses import replace
 
 from policy.answers.explain import explain
 from policy.answers.explanation import Explanation, Waits
+from policy.cluster.constraints import Constraints, Requirement, Taint, Term
 from policy.cluster.events import JobGone, NodeNotOffered, PodGone
 from policy.cluster.gang import State
-from policy.cluster.model import Constraints, Job, Node, Pod, Requirement, Role, Taint, Term
+from policy.cluster.job import Job, Role
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.resources import Resources
 from policy.placement.binding import Blocker
 from policy.placement.gang import ask_of

@@ -11,7 +11,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from policy.cluster.model import Requirement, Taint
+from policy.cluster.constraints import Requirement, Taint
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import HOST_PORT
 from policy.cluster.words import said

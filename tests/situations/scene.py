@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from policy.cluster.model import Requirement, Taint
+from policy.cluster.constraints import Requirement, Taint
 from policy.cluster.resources import Resources
 
 GIB: Final = 2**30

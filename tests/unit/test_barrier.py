@@ -10,7 +10,7 @@ from extender.kube.api import Refused, Unknown
 from extender.state.ledger import LedgerStoppedError
 from policy.cluster.events import Led, NodeSeen, PodGone, PodSeen, Tick
 from policy.cluster.gang import State
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from tests.builders import job, node, pod
 from tests.stage import UNREACHABLE, Stage, virtual

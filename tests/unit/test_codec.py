@@ -9,7 +9,7 @@ import pytest
 
 from extender.state.codec import CodecError, plain, value_of
 from policy.cluster.gang import Gang, HeldBinds, State
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.systems import SYSTEMS, make_policy

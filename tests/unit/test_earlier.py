@@ -1,13 +1,17 @@
 """Gangs of journals since commit 5595fa4 become those of today. They had one flat list of parts and a bare deadline."""
 
+import json
+import re
 from typing import Any
 
 import pytest
 
 from extender.state.codec import CodecError, plain, value_of
+from policy.cluster.constraints import Constraints, Requirement, Term
 from policy.cluster.gang import NEVER_SCALED, NO_FAILURE, Deadline, Gang, HeldBinds, Scaling, State, Tries
+from policy.cluster.job import Role, Slot
 from policy.cluster.lifecycle import Awaits
-from policy.cluster.model import Slot
+from policy.cluster.resources import NOTHING
 
 SLOT = Slot("worker", 0)
 
@@ -88,3 +92,13 @@ def test_a_gang_that_cannot_be_is_not_read() -> None:
 
 def test_parts_that_were_never_written_are_those_of_a_new_gang() -> None:
     assert (Gang("j").tries, Gang("j").scaling) == (NO_FAILURE, NEVER_SCALED)
+
+
+@pytest.mark.parametrize("name", ["Slot", "Role", "Constraints", "Requirement"])
+def test_a_class_that_was_in_another_module_is_read(name: str) -> None:
+    role = Role("worker", 2, NOTHING, Constraints(terms=(Term((Requirement("zone", "In", ("a",)),), ()),)))
+    value = (role, Slot("worker", 1))
+    now = json.dumps(plain(value))
+    earlier = re.sub(r"policy[.]cluster[.](constraints|job):", "policy.cluster.model:", now)
+    assert f"policy.cluster.model:{name}" in earlier
+    assert value_of(json.loads(earlier)) == value

@@ -10,9 +10,10 @@ import pytest
 
 from extender.barrier import UNKNOWN_OUTCOME
 from extender.kube.api import Done, Refused, Unknown
+from policy.cluster.constraints import ANYWHERE
 from policy.cluster.events import JobSeen, PodGone, PodSeen
 from policy.cluster.gang import State
-from policy.cluster.model import ANYWHERE, Pod
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from tests.builders import JobBuilder, job, members
 from tests.stage import Stage, virtual

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from policy.cluster.actions import Admit, Released, Resize
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.reasons import Reason
 from tests.e2e.freedroom import Promise, broken, promises
 from tests.e2e.observer import Sighting

@@ -23,7 +23,9 @@ from extender.state.ledger import Ledger
 from policy.cluster.actions import Admit, Effect, Released, Resize, ShrinkStalled, Stalled
 from policy.cluster.events import BindHeld, JobGone, JobSeen, NodeSeen, PodSeen, Synced
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import Job, Node, Pod, Role, Slot
+from policy.cluster.job import Job, Role, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules, Snapshot

@@ -8,7 +8,8 @@ import pytest
 from extender.kube.api import MPIJOBS, PYTORCHJOBS, Resource
 from extender.kube.translate import Translator
 from policy.cluster.events import JobSeen, PodSeen
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.job import Job, Slot
+from policy.cluster.pod import Pod
 from tests.unit.test_translate import replica
 
 Json = dict[str, Any]

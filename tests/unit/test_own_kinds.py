@@ -12,7 +12,8 @@ from extender.kube.jobkinds import INDEXED_JOB, JOBSET, KINDS, SLOT, STATEFULSET
 from extender.kube.podgroupkinds import COSCHEDULING, NATIVE, NATIVE_ALPHA, VOLCANO, GroupKind
 from extender.kube.translate import Translator
 from policy.cluster.events import Event, JobGone, JobSeen, PodGone, PodSeen
-from policy.cluster.model import Job, Pod, Slot
+from policy.cluster.job import Job, Slot
+from policy.cluster.pod import Pod
 from tests.unit.test_translate import grafted, places
 
 Json = dict[str, Any]

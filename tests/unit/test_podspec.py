@@ -6,7 +6,7 @@ import pytest
 
 from extender.kube.fields import MOST, ObjectError, amount
 from extender.kube.podspec import constraints_of, requests_of, unsupported_in
-from policy.cluster.model import Constraints, Requirement, Term, Toleration
+from policy.cluster.constraints import Constraints, Requirement, Term, Toleration
 from policy.cluster.resources import Resources
 
 Json = dict[str, Any]

@@ -7,8 +7,8 @@ import pytest
 from extender.kube.api import PODS, QUOTAS, TFJOBS
 from extender.kube.podspec import limits_of
 from extender.kube.translate import Translator
+from policy.cluster.constraints import Requirement
 from policy.cluster.events import JobSeen, PodSeen, QuotaGone, QuotaSeen
-from policy.cluster.model import Requirement
 from policy.cluster.quota import Quota
 from policy.cluster.resources import NOTHING, Resources
 

@@ -20,6 +20,7 @@ from lab.sim.traces import kod2
 from lab.study import replay
 from lab.virtual.podrun import simulate
 from policy.cluster.actions import Admit, Decision, Remember
+from policy.cluster.constraints import Constraints, Requirement, Taint, Term, Toleration
 from policy.cluster.events import (
     BindDone,
     BindDropped,
@@ -45,7 +46,6 @@ from policy.cluster.events import (
     UsageSeen,
     WritesRefused,
 )  # fmt: skip
-from policy.cluster.model import Constraints, Requirement, Taint, Term, Toleration
 from policy.cluster.quota import Quota
 from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import Resources

@@ -28,7 +28,9 @@ from policy.answers.explanation import ProvedChange
 from policy.cluster.actions import Admit, Effect, Resize, ShrinkStalled, Stalled
 from policy.cluster.amounts import amounts, quantity
 from policy.cluster.events import BindHeld, Event, JobSeen, Led, NodeSeen, PodGone, PodSeen, Synced
-from policy.cluster.model import Job, Node, Phase, Pod, Role, Slot
+from policy.cluster.job import Job, Role, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Rules

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from extender.kube.api import MALFORMED, NODES, PODS, TFJOBS, Resource
 from extender.kube.translate import Translator
+from policy.cluster.constraints import ANYWHERE, Constraints, Taint, Toleration
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
-from policy.cluster.model import ANYWHERE, WORKER, Constraints, Job, Node, Phase, Pod, Role, Slot, Taint, Toleration
+from policy.cluster.job import WORKER, Job, Role, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.resources import BANDWIDTH, Resources
 
 Json = dict[str, Any]

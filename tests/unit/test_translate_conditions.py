@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.kube.pods import read_pod
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 
 Json = dict[str, Any]
 

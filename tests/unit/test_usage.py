@@ -9,7 +9,7 @@ from typing import Any
 from extender.kube.api import ClusterError, Json, Resource
 from extender.kube.usage import MISSING_SECONDS, NODE_METRICS, UsagePoll
 from policy.cluster.events import UsageSeen
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 from tests.builders import GIB, node
 from tests.stage import FakeApi, VirtualClock, virtual

@@ -21,7 +21,7 @@ from extender.routes.verbs import INTERNAL_ERROR, TOO_LONG, UNREADABLE, Verbs, V
 from lab.sim.invariants import violations
 from policy.cluster.events import JobSeen, Led, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.gang import State
-from policy.cluster.model import Phase, Pod
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.reasons import Reason
 from tests.builders import guest, job, members, node, pod, res
 from tests.stage import UNREACHABLE, Stage, virtual

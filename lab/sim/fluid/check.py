@@ -9,7 +9,7 @@ from lab.sim.invariants import violations
 from lab.sim.simulatedstep import SimulatedStep
 from policy.cluster.actions import Admit, Migrate, Resize
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import WORKER, Job, Slot
+from policy.cluster.job import WORKER, Job, Slot
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy

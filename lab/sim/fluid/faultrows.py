@@ -9,7 +9,7 @@ from lab.sim.fluid.faults import Fault, JobDeleted, NodeBack, NodeCordoned, Node
 from lab.sim.objects import JobSpec
 from lab.sim.traces.reading import FieldError, Table, TraceRow, read
 from lab.sim.traces.trace import Trace
-from policy.cluster.model import WORKER, Slot
+from policy.cluster.job import WORKER, Slot
 
 WHEN, WHAT, NODE, JOB, ROLE, INDEX = "seconds", "what", "node", "job", "role", "index"
 COLUMNS = (WHEN, WHAT, NODE, JOB, ROLE, INDEX)

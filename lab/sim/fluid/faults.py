@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 
 
 @dataclass(frozen=True, slots=True)

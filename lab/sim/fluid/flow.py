@@ -12,7 +12,7 @@ from lab.sim.engine import Engine
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.objects import JobSpec
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.training import Goal, Report
 
 Do = Callable[[], None]

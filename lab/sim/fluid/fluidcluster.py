@@ -11,7 +11,7 @@ from lab.sim.traces import Trace
 from policy.cluster.events import Event, JobGone, JobSeen, NodeGone, NodeSeen, PodGone, PodSeen
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.snapshot import Snapshot
 
 

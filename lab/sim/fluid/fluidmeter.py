@@ -14,7 +14,9 @@ from lab.sim.report import JobOutcome, ResourceUse, RunResult
 from lab.sim.traces import Trace
 from lab.sim.utilityslots import delay
 from policy.cluster.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
-from policy.cluster.model import PS, WORKER, Node, Pod
+from policy.cluster.job import PS, WORKER
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.resources import NOTHING, Resources
 
 

@@ -24,7 +24,7 @@ from lab.sim.utilityslots import slot_of
 from policy.cluster.actions import Admit, Effect, Migrate, Reject, Released, Resize
 from policy.cluster.events import Event, NodeSeen, Reported, Synced, Tick
 from policy.cluster.gang import Gang
-from policy.cluster.model import WORKER
+from policy.cluster.job import WORKER
 from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems.base import Policy

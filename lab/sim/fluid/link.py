@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lab.sim.fluid.speedmodels import RunningGang
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 
 GIGABIT_ETHERNET = 117e6  # payload in bytes per second in each direction of a 1 Gb/s link
 SAME = 1e-9

@@ -11,7 +11,9 @@ from lab.sim.objects import JobObject, JobSpec, job_fact
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import PS, WORKER, Job, Node, Phase, Pod, Slot
+from policy.cluster.job import PS, WORKER, Job, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.resources import NOTHING
 
 EVALUATOR = "evaluator"

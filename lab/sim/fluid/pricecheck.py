@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from policy.cluster.model import PS, WORKER
+from policy.cluster.job import PS, WORKER
 from policy.cluster.snapshot import Snapshot
 from policy.systems.oasis import Oasis
 from policy.systems.oasis.market import Market, market

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from lab.sim.objects import JobSpec
 from lab.sim.speed import REMOTE, training_rate
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 
 
 @dataclass(frozen=True, slots=True)

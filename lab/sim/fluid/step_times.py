@@ -15,7 +15,7 @@ from statistics import fmean
 
 from lab.sim.fluid.speedmodels import RunningGang
 from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 
 Placement = tuple[int, ...]  # A placement lists the numbers of workers on each node, the largest first.
 

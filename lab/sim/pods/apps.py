@@ -17,7 +17,8 @@ from functools import cmp_to_key
 from lab.sim.objects import JobObject, PodObject, WorkloadKind
 from lab.sim.pods.reconciler import Reconciler
 from lab.sim.pods.worldcore import Do, WorldCore
-from policy.cluster.model import WORKER, Phase, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.pod import Phase
 
 POD_INDEX = "apps.kubernetes.io/pod-index"
 TEMPLATE_HASH = "pod-template-hash"

@@ -15,7 +15,8 @@ from lab.sim.objects import JobObject, JobPhase, PodObject, WorkloadKind
 from lab.sim.pods.apps import safe
 from lab.sim.pods.reconciler import Reconciler
 from lab.sim.pods.worldcore import Do, WorldCore
-from policy.cluster.model import WORKER, Phase, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.pod import Phase
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 REQUEST = 1.0

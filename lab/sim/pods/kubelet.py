@@ -7,7 +7,8 @@ from functools import partial
 
 from lab.sim.objects import PodObject
 from lab.sim.pods.worldcore import GONE, STARTED, WorldCore
-from policy.cluster.model import Node, Phase
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 
 
 class Kubelets:

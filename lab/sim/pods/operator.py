@@ -12,7 +12,8 @@ from dataclasses import replace
 from lab.sim.objects import CleanPods, JobObject, JobPhase, PodObject, WorkloadKind
 from lab.sim.pods.reconciler import Reconciler
 from lab.sim.pods.worldcore import Do, WorldCore
-from policy.cluster.model import WORKER, Phase, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.pod import Phase
 
 REQUESTS_PER_POD = 2.0  # The operator sends two requests for each pod: one creates the pod, and one its service.
 

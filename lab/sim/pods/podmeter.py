@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from lab.sim.objects import JobObject, JobPhase, PodObject, WorldChange
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.report import JobOutcome, RunResult
-from policy.cluster.model import PS, WORKER, Phase
+from policy.cluster.job import PS, WORKER
+from policy.cluster.pod import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lab.sim.objects import JobObject, ObjectKind, PodObject
 from lab.sim.pods.worldcore import OPERATOR, Do, WorldCore
-from policy.cluster.model import Role, Slot
+from policy.cluster.job import Role, Slot
 
 # A pod that a quota refused is created again after this time. The real client starts with a shorter wait and doubles
 # it.

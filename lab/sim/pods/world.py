@@ -30,7 +30,8 @@ from lab.sim.pods.worldcore import WorldCore, WorldSettings
 from lab.sim.pods.worldrefusals import conflict, not_found, precondition
 from lab.sim.pods.worldstore import WorldStore
 from lab.sim.pods.worldtraining import TrainingProgress, WorldTraining
-from policy.cluster.model import PS, WORKER, Node
+from policy.cluster.job import PS, WORKER
+from policy.cluster.node import Node
 from policy.cluster.resources import total
 
 

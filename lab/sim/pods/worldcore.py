@@ -9,7 +9,8 @@ from lab.sim.engine import Engine
 from lab.sim.objects import GATE, KOHORT, SCHEDULING_GATED, Condition, JobObject, PodObject
 from lab.sim.pods.worldstore import WorldStore
 from lab.sim.speed import REMOTE
-from policy.cluster.model import ENDED, Node
+from policy.cluster.node import Node
+from policy.cluster.pod import ENDED
 
 # The ranks order the events of one instant: completed work comes first, so that it frees room before any pod is placed.
 DONE, GONE, STARTED, OPERATOR = range(4)

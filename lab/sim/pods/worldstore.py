@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from lab.sim.objects import JobObject, ObjectKind, PodObject, Verb, WorldChange
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 
 Object = TypeVar("Object", Node, JobObject, PodObject)
 

@@ -8,7 +8,9 @@ from functools import partial
 from lab.sim.objects import JobObject, PodObject
 from lab.sim.pods.worldcore import DONE, WorldCore
 from lab.sim.speed import training_rate
-from policy.cluster.model import PS, WORKER, Node, Phase
+from policy.cluster.job import PS, WORKER
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 
 EVALUATOR = "evaluator"
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from policy.cluster.actions import Action, Decision, Remember
-from policy.cluster.model import Job
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.job import Job, queued
+from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 from policy.systems.drf import fill
 from policy.systems.queue import queue

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array, diags_array, hstack
 
-from policy.cluster.model import PS, WORKER, Job
+from policy.cluster.job import PS, WORKER, Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts
 from policy.systems.shares import Pools

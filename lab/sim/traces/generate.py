@@ -9,7 +9,7 @@ import random
 
 from lab.sim.objects import JobSpec
 from lab.sim.traces.trace import Trace, node, pod_requests
-from policy.cluster.model import PS, WORKER, Role
+from policy.cluster.job import PS, WORKER, Role
 
 
 def kod2(seed: int, *, contention: float = 0.1, jobs: int = 10, gap_seconds: float = 30.0) -> Trace:

@@ -11,7 +11,9 @@ from lab.sim.objects import CleanPods, JobSpec
 from lab.sim.traces.reading import FieldError, Table, TraceError, TraceRow, read
 from lab.sim.traces.trace import GPU, PODS_PER_NODE, Trace
 from lab.sim.traces.tracechecks import checked, checked_nodes
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Node, Role
+from policy.cluster.constraints import ANYWHERE, Constraints
+from policy.cluster.job import PS, WORKER, Role
+from policy.cluster.node import Node
 from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.training import Goal, Training, Utility
 

@@ -12,7 +12,9 @@ from lab.sim.traces.reading import FieldError, Table, TraceRow, read
 from lab.sim.traces.scale import sampled, to_load
 from lab.sim.traces.trace import GPU, PODS_PER_NODE, Trace
 from lab.sim.traces.tracechecks import checked, checked_nodes
-from policy.cluster.model import WORKER, Constraints, Node, Requirement, Role, Term
+from policy.cluster.constraints import Constraints, Requirement, Term
+from policy.cluster.job import WORKER, Role
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ from lab.sim.traces.reading import FieldError, Table, TraceRow, read
 from lab.sim.traces.scale import elastic, sampled, to_load, work
 from lab.sim.traces.trace import GPU, Trace, node, pod_requests
 from lab.sim.traces.tracechecks import checked
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 
 NODES = 1000
 LOAD = 0.9

@@ -17,7 +17,7 @@ from lab.sim.traces.reading import Table, TraceError, TraceRow, read
 from lab.sim.traces.scale import elastic, to_load
 from lab.sim.traces.trace import GPU, Trace, node, pod_requests
 from lab.sim.traces.tracechecks import checked
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 
 NODES = 16
 

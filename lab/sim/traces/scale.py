@@ -10,7 +10,7 @@ from typing import TypeVar
 from lab.sim.objects import JobSpec
 from lab.sim.speed import training_rate
 from lab.sim.traces.trace import Trace
-from policy.cluster.model import WORKER
+from policy.cluster.job import WORKER
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lab.sim.objects import JobSpec
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 
 GIB = 1 << 30

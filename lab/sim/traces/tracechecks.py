@@ -8,7 +8,8 @@ from lab.sim.objects import JobSpec
 from lab.sim.traces.reading import FieldError, TraceError
 from lab.sim.traces.trace import Trace
 from policy.cluster.capacity import Capacity
-from policy.cluster.model import WORKER, Node, Role, Slot
+from policy.cluster.job import WORKER, Role, Slot
+from policy.cluster.node import Node
 from policy.cluster.resources import NOTHING
 from policy.placement.gang import Ask, fits
 from policy.placement.room import Room

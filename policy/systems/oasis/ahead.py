@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from policy.cluster.actions import Action, Remember
 from policy.cluster.frozen import replace
-from policy.cluster.model import PS, WORKER, Node
+from policy.cluster.job import PS, WORKER
+from policy.cluster.node import Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Promised

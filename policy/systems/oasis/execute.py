@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from policy.cluster.actions import Action, Admit, Resize
+from policy.cluster.constraints import ANYWHERE
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import ANYWHERE, PS, WORKER, Job, Node, Slot, releasing
+from policy.cluster.job import PS, WORKER, Job, Slot, releasing
+from policy.cluster.node import Node
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import BANDWIDTH, NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand

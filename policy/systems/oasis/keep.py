@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
 from typing import Any
 
-from policy.cluster.model import ANYWHERE, Constraints, Job, lives
+from policy.cluster.constraints import ANYWHERE, Constraints
+from policy.cluster.job import Job, lives
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Utility

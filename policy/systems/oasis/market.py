@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Book, Plan, Seen

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from policy.cluster.model import PS, WORKER, Constraints, Node
+from policy.cluster.constraints import Constraints
+from policy.cluster.job import PS, WORKER
+from policy.cluster.node import Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
 from policy.systems.oasis.dp import Best, Counts, SlotOffer, SlotRole, best_schedule, most_work, offer, room_for

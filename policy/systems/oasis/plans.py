@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from policy.cluster.frozen import replace
-from policy.cluster.model import WORKER, Job, Node
+from policy.cluster.job import WORKER, Job, queued
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.snapshot import Snapshot
 from policy.placement.gang import barred
 from policy.systems.oasis.execute import within
 from policy.systems.oasis.planner import Planner, Window

@@ -14,10 +14,10 @@ from typing import ClassVar
 from policy.cluster.actions import Action, Decision, Reject, Remember
 from policy.cluster.frozen import replace
 from policy.cluster.gang import State
-from policy.cluster.model import Job, lives
+from policy.cluster.job import Job, lives, queued
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
-from policy.cluster.snapshot import Snapshot, queued
+from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import SLOT_SECONDS
 from policy.placement.gang import as_its_pods, barred
 from policy.systems.base import Drift, Parts, Policy, Promised, above_0, from_0, share, up_to

@@ -15,7 +15,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from policy.cluster.model import PS, WORKER, Node
+from policy.cluster.job import PS, WORKER
+from policy.cluster.node import Node
 from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.snapshot import Snapshot
 from policy.systems.oasis.schedule import Plan, Seen, taken

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from policy.cluster.frozen import replace
-from policy.cluster.model import WORKER
+from policy.cluster.job import WORKER
 from policy.cluster.resources import Resources
 from policy.cluster.training import DUST
 from policy.systems.oasis.workload import Work

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from policy.cluster.constraints import ANYWHERE, Constraints
 from policy.cluster.frozen import replace
-from policy.cluster.model import ANYWHERE, PS, WORKER, Constraints, Job
+from policy.cluster.job import PS, WORKER, Job
 from policy.cluster.resources import BANDWIDTH, Resources, total
 from policy.cluster.training import DUST, Training, Utility, timed
 

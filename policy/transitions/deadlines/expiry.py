@@ -13,8 +13,8 @@ from policy.cluster.actions import Effect
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Deadline, Gang, State
+from policy.cluster.job import Job
 from policy.cluster.lifecycle import Awaits
-from policy.cluster.model import Job
 from policy.cluster.reasons import Reason
 from policy.cluster.trouble import trouble_of
 from policy.placement.holes import is_there

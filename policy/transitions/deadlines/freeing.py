@@ -14,7 +14,8 @@ from policy.cluster.actions import Effect, Resize, ShrinkStalled
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State
-from policy.cluster.model import WORKER, Pod
+from policy.cluster.job import WORKER
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.transitions.deadlines.patience import Expired
 from policy.transitions.gangs import retarget

@@ -14,8 +14,9 @@ from policy.cluster.actions import Effect, Resize, Stalled
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import Gang, State, Tries
+from policy.cluster.job import WORKER, Job, Slot
 from policy.cluster.lifecycle import Awaits
-from policy.cluster.model import WORKER, Job, Phase, Slot
+from policy.cluster.pod import Phase
 from policy.transitions.deadlines.patience import Expired, until
 from policy.transitions.gangs import nobody_awaited, plan_name, retarget
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from policy.cluster.draft import Draft
 from policy.cluster.gang import Deadline, Gang
+from policy.cluster.job import Job
 from policy.cluster.lifecycle import Awaits
-from policy.cluster.model import Job
 from policy.cluster.snapshot import Rules
 
 LOST_BINDING_SECONDS: Final = 120.0

@@ -11,7 +11,8 @@ from policy.cluster.actions import Effect, Preempted, Resize
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import WORKER, Job, Phase, Pod, Slot
+from policy.cluster.job import WORKER, Job, Slot
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import priority_of

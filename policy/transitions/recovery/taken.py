@@ -14,7 +14,9 @@ from policy.cluster.actions import Effect
 from policy.cluster.charges import held_on
 from policy.cluster.draft import Draft
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.model import Job, Node, Phase, Pod, Slot
+from policy.cluster.job import Job, Slot
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.preemption import NOTHING_PROMISED, taken_on
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources

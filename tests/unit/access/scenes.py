@@ -16,7 +16,8 @@ from extender.kube.api import Done, Json, Outcome, Unknown
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobGone, JobSeen, PodSeen
 from policy.cluster.gang import State
-from policy.cluster.model import Job, Node
+from policy.cluster.job import Job
+from policy.cluster.node import Node
 from tests import builders
 from tests.builders import JobBuilder, World
 from tests.stage import FakeApi, HandClock

@@ -13,7 +13,7 @@ from extender.comparison.comparepolicies import MOMENTS, NothingRecordedError, R
 from extender.state.record import NAME, head, line_of
 from policy.answers.load import load
 from policy.cluster.events import Event, JobSeen, NodeSeen, PodSeen, Synced, Tick
-from policy.cluster.model import Phase
+from policy.cluster.pod import Phase
 from policy.cluster.snapshot import Snapshot
 from policy.step import step
 from policy.systems import make_policy

@@ -33,7 +33,8 @@ from lab.sim.pods.world import SimulatedWorld
 from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import kod2
 from policy.cluster.events import JobSeen, NodeSeen, PodSeen
-from policy.cluster.model import WORKER, Job, Pod, Role, Slot
+from policy.cluster.job import WORKER, Job, Role, Slot
+from policy.cluster.pod import Pod
 from policy.cluster.training import Goal, Training, Utility
 from tests.stage import HandClock
 

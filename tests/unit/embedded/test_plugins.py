@@ -7,7 +7,7 @@ import pytest
 from extender.kube.api import Json
 from lab.embedded.cache import PodInfo, SchedulerCache, pod_info
 from lab.embedded.plugins import how_many_to_find, refuses, score
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 
 
 def node(name: str, **spec: object) -> Json:

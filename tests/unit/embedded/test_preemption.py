@@ -29,7 +29,7 @@ from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import node, pod_requests
 from lab.virtual.clocks import SimLoop, sleep
 from policy.cluster.events import PodSeen
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.resources import Resources
 from tests.simulation.clocks import ProcessClock
 from tests.simulation.processes import _Scheduler

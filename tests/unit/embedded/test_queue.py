@@ -11,7 +11,7 @@ from extender.kube.api import Json
 from lab.embedded.cache import PodInfo, pod_info
 from lab.embedded.plugins import EXTENDER, RESOURCES, ClusterChange, ClusterEvent
 from lab.embedded.schedulingqueue import QueuePart, SchedulingQueue
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.resources import Resources
 from tests.stage import HandClock, virtual
 

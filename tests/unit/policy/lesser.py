@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from policy.answers.change import Change, Kind
-from policy.cluster.model import WORKER, Job
+from policy.cluster.job import WORKER, Job
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy
 from tests.builders import World

@@ -12,8 +12,10 @@ from policy.answers.queue import places, weights
 from policy.answers.verdict import FilterAnswer, filter_pod, preempt_pod, prioritize_pod
 from policy.cluster.amounts import Quantity, amounts
 from policy.cluster.gang import State
-from policy.cluster.model import Node, Phase, Slot
+from policy.cluster.job import Slot
+from policy.cluster.node import Node
 from policy.cluster.orders import Desired
+from policy.cluster.pod import Phase
 from policy.cluster.reasons import TEXTS, Concern, Lasts, Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot

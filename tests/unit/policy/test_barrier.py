@@ -7,7 +7,7 @@ import pytest
 
 from policy.cluster.actions import WriteRefused
 from policy.cluster.gang import State
-from policy.cluster.model import Phase
+from policy.cluster.pod import Phase
 from policy.cluster.reasons import Reason
 from policy.transitions.deadlines.patience import LOST_BINDING_SECONDS
 from tests.builders import (

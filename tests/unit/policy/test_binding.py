@@ -9,7 +9,8 @@ import pytest
 from policy.answers.change import Kind
 from policy.answers.explain import explain
 from policy.answers.unblock import unblock
-from policy.cluster.model import Constraints, Node, Taint
+from policy.cluster.constraints import Constraints, Taint
+from policy.cluster.node import Node
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import HOST_PORT
 from policy.cluster.snapshot import reason_of

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from policy.answers.explain import explain
-from policy.cluster.model import Constraints, Phase, Pod
+from policy.cluster.constraints import Constraints
+from policy.cluster.pod import Phase, Pod
 from policy.placement.eligible import in_the_way, looked_at
 from policy.placement.plugins import FIELDS, PLUGINS, plugins_at
 from policy.systems.kod2 import Kod2

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from policy.answers.standing import held_back
-from policy.cluster.model import WORKER, Phase, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.pod import Phase
 from policy.systems import make_policy
 from tests.builders import JobBuilder, World, job, node
 

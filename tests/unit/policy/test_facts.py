@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from policy.cluster.constraints import Constraints, Toleration
 from policy.cluster.events import Event
 from policy.cluster.gang import Scaling, State
-from policy.cluster.model import Constraints, Phase, Toleration
+from policy.cluster.pod import Phase
 from policy.cluster.reasons import Reason
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot

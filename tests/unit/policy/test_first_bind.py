@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from policy.cluster.actions import Effect
+from policy.cluster.constraints import ANYWHERE
 from policy.cluster.gang import State
-from policy.cluster.model import ANYWHERE, Job, Phase, Pod
+from policy.cluster.job import Job
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.reasons import Reason
 from policy.desired import desired
 from policy.transitions.deadlines.patience import LOST_BINDING_SECONDS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policy.cluster.actions import Migrate
-from policy.cluster.model import Node, Phase
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.systems.guests import KEY, Guests
 from tests.builders import JobBuilder, PodGone, PodSeen, State, World, job, node, w
 

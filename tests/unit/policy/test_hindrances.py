@@ -16,9 +16,11 @@ from lab.virtual.podrun import simulate
 from policy.answers.hindrances import grows
 from policy.answers.operated import without
 from policy.answers.standing import held_back
+from policy.cluster.constraints import Constraints
 from policy.cluster.events import PodGone, PodSeen, Reported
 from policy.cluster.gang import State
-from policy.cluster.model import Constraints, Job, Phase
+from policy.cluster.job import Job
+from policy.cluster.pod import Phase
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import Report
 from policy.placement.gang import worker_demand

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from policy.cluster.job import Job
 from policy.cluster.kept import of_each_job, shared, until_job_changes, until_nodes_change, until_room_changes
-from policy.cluster.model import Job
 from policy.cluster.resources import Resources
 from policy.cluster.snapshot import Snapshot
 from policy.systems import make_policy

@@ -11,10 +11,10 @@ import pytest
 from lab.sim.fluid.fluidrun import simulate
 from lab.sim.simulatedstep import SimulatedStep
 from policy.cluster.capacity import Capacity
+from policy.cluster.constraints import ANYWHERE
 from policy.cluster.index import Index
 from policy.cluster.layered import SMALL, Layered, copied
 from policy.cluster.memo import FEW, Memo
-from policy.cluster.model import ANYWHERE
 from policy.cluster.snapshot import MINUTE, Snapshot
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
 from policy.placement.gang import Ask, ask_of, place

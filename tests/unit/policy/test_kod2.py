@@ -6,7 +6,7 @@ import pytest
 
 from policy.cluster.actions import Admit, Resize
 from policy.cluster.gang import State
-from policy.cluster.model import Node
+from policy.cluster.node import Node
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from policy.cluster.gang import ADMITTED, Deadline, Gang, HeldBinds, Scaling, State, Tries
+from policy.cluster.job import Slot
 from policy.cluster.lifecycle import AWAITED, TABLE, Awaits, InvalidMoveError, Move, next_state
-from policy.cluster.model import Slot
 from policy.transitions.deadlines.expiry import DEADLINES
 from policy.transitions.deadlines.patience import PATIENCE
 from policy.transitions.findings import Finding

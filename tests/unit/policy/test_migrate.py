@@ -9,8 +9,9 @@ import pytest
 
 from policy.cluster.actions import Action, Decision, Migrate, Resize
 from policy.cluster.events import Saved
+from policy.cluster.job import Slot
 from policy.cluster.lifecycle import InvalidMoveError
-from policy.cluster.model import Phase, Slot
+from policy.cluster.pod import Phase
 from policy.cluster.snapshot import Snapshot
 from policy.desired import desired
 from policy.systems.base import Policy

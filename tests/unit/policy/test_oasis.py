@@ -10,7 +10,8 @@ import pytest
 
 from policy.cluster.actions import Reject
 from policy.cluster.events import JobGone, JobSeen, PodSeen, Reported
-from policy.cluster.model import Node, Pod
+from policy.cluster.node import Node
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING
 from policy.cluster.training import Report, Training, Utility

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policy.cluster.model import PS
+from policy.cluster.job import PS
 from policy.cluster.orders import SuspendOrder
 from policy.cluster.training import Training, Utility
 from policy.desired import desired

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.cluster.model import PS, WORKER, Job, Node, Role
+from policy.cluster.job import PS, WORKER, Job, Role
+from policy.cluster.node import Node
 from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.training import Training, Utility
 from policy.systems.oasis.prices import Bounds, Floor, Ground, Prices, Pricing

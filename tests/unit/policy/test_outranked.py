@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from policy.answers.explain import explain, verdict_of
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from tests.builders import JobBuilder, World, guest, job, members, node
 

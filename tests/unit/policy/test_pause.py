@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policy.cluster.actions import Action, Decision
-from policy.cluster.model import PS, Slot
+from policy.cluster.job import PS, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.refusal import refuse_pod
 from policy.cluster.snapshot import Snapshot

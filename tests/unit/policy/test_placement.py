@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from policy.cluster.constraints import Constraints, Requirement, Term, Toleration
 from policy.cluster.events import PodGone
 from policy.cluster.gang import State
-from policy.cluster.model import Constraints, Node, Phase, Requirement, Term, Toleration
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.cluster.resources import Resources, largest_share
 from policy.cluster.snapshot import Snapshot
 from policy.placement.fit import accepts

@@ -9,7 +9,8 @@ import pytest
 from lab.sim.invariants import bound_into_taken
 from policy.answers.explain import explain, verdict_of
 from policy.cluster.actions import Preempted
-from policy.cluster.model import Job, Phase, Pod
+from policy.cluster.job import Job
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.preemption import VACATED_SECONDS, Preemption
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot

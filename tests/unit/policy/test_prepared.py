@@ -10,7 +10,7 @@ import pytest
 from policy.cluster.events import Event, JobSeen, PodSeen
 from policy.cluster.gang import Gang
 from policy.cluster.index import Index
-from policy.cluster.model import Job
+from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import FreedRoom, freed_rooms
 from policy.step import step

@@ -8,8 +8,10 @@ from policy.answers.explain import verdict_of
 from policy.answers.inputs import SHORT, inputs_of
 from policy.answers.standing import held_back
 from policy.cluster.actions import Effect, Resize
+from policy.cluster.constraints import Requirement
 from policy.cluster.events import PodGone, PodSeen, QuotaGone, QuotaSeen
-from policy.cluster.model import WORKER, Pod, Requirement, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.pod import Pod
 from policy.cluster.quota import Quota
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import NOTHING, Resources

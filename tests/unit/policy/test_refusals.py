@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from policy.answers.explain import explain
 from policy.answers.queue import places
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import reason_of
 from tests.builders import Bind, JobBuilder, Released, State, World, job, node, w

@@ -6,7 +6,8 @@ import pytest
 
 from policy.cluster.actions import Resize
 from policy.cluster.gang import State
-from policy.cluster.model import Node, Phase
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import reason_of
 from policy.desired import desired

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from policy.answers.rerun import Rerun, Works
 from policy.cluster.events import Event, JobGone, JobSeen, NodeSeen, PodGone, PodSeen, Synced
-from policy.cluster.model import Job, Phase, Pod
+from policy.cluster.job import Job
+from policy.cluster.pod import Phase, Pod
 from policy.cluster.snapshot import Snapshot
 from policy.systems import make_policy
 from policy.systems.base import Policy

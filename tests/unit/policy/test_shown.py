@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from policy.cluster.actions import Migrate, Shown
 from policy.cluster.gang import State
-from policy.cluster.model import Phase
+from policy.cluster.pod import Phase
 from tests.builders import (
     BindDone,
     BindRefused,

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from policy.cluster.capacity import Capacity
-from policy.cluster.model import ANYWHERE, Phase
+from policy.cluster.constraints import ANYWHERE
+from policy.cluster.pod import Phase
 from policy.cluster.resources import NOTHING
 from policy.placement import shrink
 from policy.placement.gang import Ask, fits

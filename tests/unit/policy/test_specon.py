@@ -10,7 +10,8 @@ import pytest
 
 from policy.cluster.actions import Action, Decision, Effect, Migrate
 from policy.cluster.events import Reported, UsageSeen
-from policy.cluster.model import Node, Phase
+from policy.cluster.node import Node
+from policy.cluster.pod import Phase
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.resources import Resources
 from policy.cluster.training import Goal, Report, Training

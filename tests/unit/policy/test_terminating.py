@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policy.answers.explain import verdict_of
-from policy.cluster.model import Pod
+from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason, Verdict
 from policy.desired import desired
 from tests.builders import PodGone, State, World, job, members, node

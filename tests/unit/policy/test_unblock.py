@@ -12,7 +12,8 @@ import pytest
 
 from policy.answers.change import Change, Kind
 from policy.answers.unblock import unblock
-from policy.cluster.model import WORKER, Pod, Slot
+from policy.cluster.job import WORKER, Slot
+from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Snapshot
 from policy.systems import SYSTEMS, make_policy
 from policy.systems.base import Policy

@@ -19,7 +19,8 @@ from policy.answers.unblock import unblock
 from policy.answers.worth import dearer, with_more_time
 from policy.cluster.events import PodGone, PodSeen
 from policy.cluster.gang import State
-from policy.cluster.model import Job, Phase
+from policy.cluster.job import Job
+from policy.cluster.pod import Phase
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, reason_of
 from policy.cluster.training import Training, Utility

@@ -7,7 +7,7 @@ import pytest
 from policy.cluster.actions import RefuseBind
 from policy.cluster.events import PodGone
 from policy.cluster.gang import State
-from policy.cluster.model import PS, WORKER, Slot
+from policy.cluster.job import PS, WORKER, Slot
 from policy.cluster.reasons import Reason
 from tests.builders import World, job, node, res
 

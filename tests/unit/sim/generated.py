@@ -11,7 +11,7 @@ from lab.sim.fluid.link import DRAGON, SharedLinks
 from lab.sim.fluid.speedmodels import Linear, Saturating, SharedCpu
 from lab.sim.objects import JobSpec
 from lab.sim.traces import Trace, node, pod_requests
-from policy.cluster.model import PS, WORKER, Role
+from policy.cluster.job import PS, WORKER, Role
 from policy.cluster.training import Training, Utility
 
 SPEEDS = (Saturating(), SharedCpu(0.1), SharedLinks(), Linear())

@@ -8,7 +8,7 @@ from lab.sim.engine import START
 from lab.sim.objects import JobSpec
 from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.gang import State
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
 from policy.systems.base import Policy

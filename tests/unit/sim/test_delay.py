@@ -13,7 +13,7 @@ from lab.sim.objects import JobObject, JobSpec, job_fact
 from lab.sim.report import JobOutcome
 from lab.sim.traces import Trace, node, pod_requests
 from lab.sim.utilityslots import delay
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 from policy.cluster.training import SLOT_SECONDS, Training, Utility
 from policy.systems.base import Policy
 from policy.systems.baselines import Fifo

@@ -20,7 +20,7 @@ from lab.sim.traces import Trace, kod2, node, pod_requests, rigid
 from policy.cluster.actions import Admit, Decision, Migrate, Reject, Resize
 from policy.cluster.events import Reported
 from policy.cluster.gang import State
-from policy.cluster.model import PS, WORKER, Role, Slot
+from policy.cluster.job import PS, WORKER, Role, Slot
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import MINUTE, Rules, Snapshot

@@ -16,7 +16,7 @@ from lab.sim.objects import JobSpec
 from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from policy.cluster.actions import Migrate, Resize
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 from policy.systems import make_policy
 from policy.systems.base import Policy
 from policy.systems.growth import Category, Progress

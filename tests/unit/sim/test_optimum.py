@@ -10,7 +10,7 @@ from lab.papers.oasis_jobs import job
 from lab.sim.objects import JobSpec
 from lab.sim.optimum import MOST_VARIABLES, TooLargeError, optimum
 from lab.sim.traces import Trace, node, pod_requests
-from policy.cluster.model import PS, WORKER
+from policy.cluster.job import PS, WORKER
 from policy.cluster.training import Training, Utility
 from policy.systems.oasis.workload import POOL
 

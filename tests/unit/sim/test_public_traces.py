@@ -16,7 +16,7 @@ from lab.sim.traces.pollux import pollux
 from lab.sim.traces.reading import Table
 from lab.sim.traces.scale import offered
 from lab.sim.traces.trace import GIB, GPU
-from policy.cluster.model import Term
+from policy.cluster.constraints import Term
 
 # Public data is not shipped; KOHORT_TRACES names its folder, else it lies beside the checkout.
 PUBLISHED = Path(os.environ.get("KOHORT_TRACES", Path(__file__).parents[4] / "shared" / "data"))

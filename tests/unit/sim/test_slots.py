@@ -14,7 +14,7 @@ from lab.sim.objects import JobSpec
 from lab.sim.simulatedstep import SimulatedStep
 from lab.sim.traces import Trace, node, pod_requests
 from lab.virtual import podrun
-from policy.cluster.model import PS, WORKER, Role
+from policy.cluster.job import PS, WORKER, Role
 from policy.cluster.training import Training, Utility
 from policy.systems.base import Policy
 from policy.systems.kod2 import Kod2

@@ -9,7 +9,8 @@ import pytest
 from lab.sim.traces import TraceError, kod2, node
 from lab.sim.traces.kohortformat import jobs_of, nodes_of, rows, trace_of
 from lab.sim.traces.reading import numbered
-from policy.cluster.model import PS, WORKER, Constraints
+from policy.cluster.constraints import Constraints
+from policy.cluster.job import PS, WORKER
 from policy.cluster.resources import BANDWIDTH
 from policy.cluster.training import Goal, Training, Utility
 

@@ -9,7 +9,7 @@ from lab.sim.objects import JobSpec
 from lab.sim.traces import DEFAULT_SCHEDULER, kod2, rigid
 from lab.sim.traces.kohortformat import jobs_of, rows
 from lab.sim.traces.reading import numbered
-from policy.cluster.model import PS, WORKER
+from policy.cluster.job import PS, WORKER
 
 COMMITTED = Path(__file__).parent / "kod2-seed-1.json"
 GIB = 1 << 30

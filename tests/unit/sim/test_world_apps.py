@@ -10,7 +10,8 @@ import pytest
 from lab.sim.objects import JobSpec, PodObject, WorkloadKind
 from lab.sim.pods.apps import DELETION_COST, POD_INDEX, TEMPLATE_HASH, first_to_delete
 from lab.sim.pods.world import SimulatedWorld
-from policy.cluster.model import WORKER, Phase, Role
+from policy.cluster.job import WORKER, Role
+from policy.cluster.pod import Phase
 from tests.unit.sim.worlds import SMALL, bind_all, job, submitted
 
 OWN = (WorkloadKind.STATEFULSET, WorkloadKind.DEPLOYMENT)

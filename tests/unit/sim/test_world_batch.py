@@ -7,7 +7,8 @@ from dataclasses import replace
 from lab.sim.objects import JobPhase, JobSpec, WorkloadKind
 from lab.sim.pods.batch import COMPLETION_INDEX
 from lab.sim.pods.world import SimulatedWorld
-from policy.cluster.model import WORKER, Phase, Role
+from policy.cluster.job import WORKER, Role
+from policy.cluster.pod import Phase
 from tests.unit.sim.worlds import SMALL, bind_all, job, submitted
 
 

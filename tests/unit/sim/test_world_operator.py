@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lab.sim.objects import CleanPods, JobPhase
-from policy.cluster.model import Role
+from policy.cluster.job import Role
 from tests.unit.sim.worlds import (
     PENDING,
     RUNNING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.sim.objects import JobSpec, WorkloadKind
-from policy.cluster.model import WORKER, Role
+from policy.cluster.job import WORKER, Role
 from tests.unit.sim.worlds import SMALL, spec, world
 
 

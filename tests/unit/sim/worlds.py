@@ -9,7 +9,8 @@ from lab.sim.objects import JobObject, JobSpec, PodObject, WorldChange
 from lab.sim.pods.world import SimulatedWorld
 from lab.sim.pods.worldcore import WorldSettings
 from lab.sim.traces import node, pod_requests
-from policy.cluster.model import PS, WORKER, Phase, Role, Slot
+from policy.cluster.job import PS, WORKER, Role, Slot
+from policy.cluster.pod import Phase
 
 SMALL = pod_requests(1, 2)
 AT_ONCE = WorldSettings(operator_rate=0.0, reconcile_seconds=0.0)

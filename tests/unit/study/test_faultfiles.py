@@ -9,7 +9,7 @@ from lab.sim.fluid.faults import JobDeleted, NodeBack, NodeCordoned, NodeLost, P
 from lab.study.scenes import scene, stamped
 from lab.study.specs import spec
 from lab.study.studyerrors import StudyError
-from policy.cluster.model import Slot
+from policy.cluster.job import Slot
 from tests.unit.study.asking import kohort, mean, spreads
 
 HEADER = "seconds,what,node,job,role,index\n"
