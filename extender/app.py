@@ -35,9 +35,10 @@ from extender.kube.connection.resolve import resolve
 from extender.kube.fields import digits
 from extender.kube.jobkinds import KINDS
 from extender.kube.podgroupkinds import GROUPS
-from extender.kube.reflector import Reflector, WatchBatch
+from extender.kube.reflector import Reflector
 from extender.kube.translate import Translator
 from extender.kube.usage import UsagePoll
+from extender.kube.watchbatch import WatchBatch
 from extender.kubescheduler.wire import VERBS_PATH
 from extender.leading.election import lease_of
 from extender.leading.leaderterm import LeaderTerm

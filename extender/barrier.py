@@ -10,9 +10,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import assert_never
 
+from extender.heldbind import HeldBind, LostBinding
 from extender.http.limits import BindConnections
 from extender.kube.api import PODS, Api, ClusterError, Done, Ref, Refused, Unknown
 from extender.kube.binding import create_binding
@@ -37,27 +37,6 @@ LOOK_SECONDS = (0.5, 4.0)
 NOT_LEADING = Refused(0, Reason.NOT_LEADING.value, "")
 SUPERSEDED = "kohort: a later bind call for the same pod has replaced this one; nothing needs to be done"
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class HeldBind:
-    """A bind call that waits for its answer, and the node that it names."""
-
-    node: str
-    answer: asyncio.Future[str]
-
-
-@dataclass(slots=True)
-class LostBinding:
-    """Bindings of one pod for which the API server's answer was lost.
-
-    ``at``: when the last answer was lost (clock.monotonic()). ``why``: the text of its error. ``asking``: the task that
-    finds out the outcome.
-    """
-
-    at: float
-    why: str
-    asking: asyncio.Task[None]
 
 
 class Barrier:

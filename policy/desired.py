@@ -10,18 +10,17 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from policy.cluster.gang import ADMITTED, Gang, State
-from policy.cluster.job import PS, WORKER, Job, lives, queued, releasing
+from policy.cluster.job import PS, WORKER, Job, queued, releasing
 from policy.cluster.kept import until_job_changes
 from policy.cluster.kinds import waits
-from policy.cluster.orders import Desired, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.orders import Desired, PodOrder, ReplicaOrder, SuspendOrder
 from policy.cluster.pod import Pod
 from policy.cluster.reasons import Concern, Reason
 from policy.cluster.refusal import refuse_pod, surplus_first
 from policy.cluster.snapshot import Snapshot, reason_of
-from policy.cluster.training import write_reports
+from policy.desirednotes import notes
 from policy.placement.eligible import sends_all
 
-NOTED_SECONDS = 60.0
 GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
 NO_ORDERS = Desired(gate=False)
 
@@ -53,7 +52,7 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         release=(*_all(found.release for found in standing),),
         evict=(*_all(found.evict for found in standing),),
         checkpoint=(*_all(found.checkpoint for found in standing),),
-        note=tuple(_notes(snapshot)),
+        note=tuple(notes(snapshot)),
     )
 
 
@@ -328,23 +327,3 @@ def _left_behind(snapshot: Snapshot, gang: Gang) -> Iterator[Pod]:
         target = gang.nodes.get(pod.slot) if pod.slot is not None else None
         if target is not None and pod.node != target and pod.holds_room and not pod.terminating:
             yield pod
-
-
-def _notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
-    """Yield orders to write training reports and the policy's memory on job objects that do not have them yet.
-
-    Reports are written at most once in ``NOTED_SECONDS``.
-    """
-    for uid in sorted({*snapshot.reports, *snapshot.texts}):
-        job = snapshot.jobs.get(uid)
-        if job is not None and job.holds_notes and lives(job):
-            reports, text = snapshot.reports.get(uid), snapshot.texts.get(uid, job.memory)
-            # If the clock was set back, the reports on the object may be later than those in the snapshot. Then the
-            # reports on the object are replaced at once.
-            due = reports and not 0 <= reports[-1].at - job.reported < NOTED_SECONDS
-            note = NoteOrder(
-                uid, job.namespace, job.name, job.kind, job.version,
-                write_reports(reports) if reports and due else None, text if text != job.memory else None,
-            )  # fmt: skip
-            if (note.reports, note.memory) != (None, None):
-                yield note

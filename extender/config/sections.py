@@ -7,37 +7,21 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from extender.config.hosts import http_url
+from extender.config.section import NUMBER, Section
 
 TIMEOUT_MARGIN_SECONDS: Final = 2.0
 
 
-def _refuse_boolean(value: object) -> object:
-    """Return the value unless it is a boolean.
-
-    Raises ValueError for a boolean, because pydantic would read YAML's `yes` as the number 1.
-    """
-    if isinstance(value, bool):
-        raise ValueError("a number")
-    return value
-
-
-_NUMBER: Final = BeforeValidator(_refuse_boolean)
-Count = Annotated[int, _NUMBER]
-Rate = Annotated[float, _NUMBER, Field(gt=0, le=10_000)]
-Seconds = Annotated[float, _NUMBER, Field(gt=0, le=86_400)]
-SecondsOrZero = Annotated[float, _NUMBER, Field(ge=0, le=86_400)]
-PortNumber = Annotated[int, _NUMBER, Field(ge=0, le=65_535)]
+Count = Annotated[int, NUMBER]
+Rate = Annotated[float, NUMBER, Field(gt=0, le=10_000)]
+Seconds = Annotated[float, NUMBER, Field(gt=0, le=86_400)]
+SecondsOrZero = Annotated[float, NUMBER, Field(ge=0, le=86_400)]
+PortNumber = Annotated[int, NUMBER, Field(ge=0, le=65_535)]
 Text = Annotated[str, Field(min_length=1)]
 KubeName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-
-
-class Section(BaseModel):
-    """The base class of all sections of the settings: an unknown key is an error, and values never change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Kod2Settings(Section):
@@ -242,7 +226,7 @@ class ApiSettings(Section):
         default=("kohort.dev",),
         description="A token must have one of these audiences; empty: the API server's, as people's own tokens have.",
     )
-    review_seconds: Annotated[float, _NUMBER, Field(gt=0, le=600)] = Field(
+    review_seconds: Annotated[float, NUMBER, Field(gt=0, le=600)] = Field(
         default=30,
         description="How long the API server's answer about a token or a right is used; a stream ends after that time.",
     )

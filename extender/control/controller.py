@@ -18,19 +18,8 @@ from typing import Final
 
 from extender.clock import Clock
 from extender.config.settings import Settings
-from extender.control.calls import (
-    KINDS_OF_CALLS,
-    Call,
-    Key,
-    Nominate,
-    SetGate,
-    Ungate,
-    Wake,
-    calls,
-    key,
-    perform,
-    takes_unsigned,
-)
+from extender.control.callkinds import KINDS_OF_CALLS, Call, Nominate, SetGate, Ungate, Wake
+from extender.control.calls import Key, calls, key, perform, takes_unsigned
 from extender.control.eventwriter import EventWriter
 from extender.control.extenderrest import ExtenderError, Fetch, Post, read_view
 from extender.control.ratelimit import RateLimit

@@ -18,8 +18,8 @@ from extender.kube.jobkinds import KINDS, LONE_POD
 from extender.present.views.base import JobName
 from extender.present.views.decisions import DecisionView
 from extender.present.views.jobs import QueuedJob, QueueView
-from policy.answers.explain import MENDS
 from policy.answers.explanation import ProvedChange
+from policy.answers.mends import MENDS
 from policy.cluster.reasons import Reason, without_advice
 
 CONTROLLER: Final = "kohort.dev/controller"

@@ -11,7 +11,8 @@ from collections.abc import Collection
 from typing import Final
 
 from extender.clock import Clock
-from extender.control.calls import Call, Key, SetGate, key
+from extender.control.callkinds import Call, SetGate
+from extender.control.calls import Key, key
 from extender.control.extenderrest import ExtenderError, Post
 from extender.kube.api import Done, Outcome, Refused, Unknown
 from extender.leading.lease import Leads

@@ -6,6 +6,7 @@ A class that is moved or whose fields change gets an entry here, for every form 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -14,25 +15,35 @@ from policy.cluster.lifecycle import Awaits, State
 
 Parts = dict[str, Any]
 
-# module of today -> classes that were in policy.cluster.model until 2026-11-28
-FACTS: Final = {
-    "constraints": ("Taint", "Toleration", "Requirement", "Term", "Constraints"),
-    "node": ("Node",),
-    "job": ("Slot", "Role", "Job"),
-    "pod": ("Phase", "Pod"),
+# (earlier module, today's module) -> the classes that were moved
+CLASSES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("cluster.gang", "cluster.lifecycle"): ("State",),
+    ("cluster.model", "cluster.constraints"): ("Taint", "Toleration", "Requirement", "Term", "Constraints"),
+    ("cluster.model", "cluster.node"): ("Node",),
+    ("cluster.model", "cluster.job"): ("Slot", "Role", "Job"),
+    ("cluster.model", "cluster.pod"): ("Phase", "Pod"),
+    ("systems.dragon", "systems.dragonchoices"): ("Victims", "Urgent", "Sizes", "Idle"),
+    ("systems.specon", "systems.speconchoices"): ("Gate", "FirstNode"),
 }
 MOVED: Final[Mapping[str, str]] = {
-    "policy.cluster.gang:State": "policy.cluster.lifecycle:State",
-    **{f"policy.cluster.model:{one}": f"policy.cluster.{now}:{one}" for now, ones in FACTS.items() for one in ones},
+    f"policy.{before}:{name}": f"policy.{now}:{name}" for (before, now), names in CLASSES.items() for name in names
 }
 TRIES: Final = ("attempts", "misses", "not_before", "retried")
 SCALING: Final = ("scaled_at", "grew", "on_behalf_of", "turns", "kept_at", "before", "targets")
 BARRIER: Final = ("held", "window_ends", "hold_ends")
 
 
+_NAME: Final = re.compile(rb'"is":"([^"]*)"')
+
+
 def name_now(kind: str) -> str:
     """Return today's name of a class, as ``module:Class``."""
     return MOVED.get(kind, kind)
+
+
+def names_now(written: bytes) -> bytes:
+    """Return the JSON with today's names of all classes, so that it can be compared with what is written today."""
+    return _NAME.sub(lambda found: b'"is":"%s"' % name_now(found[1].decode()).encode(), written)
 
 
 def parts_now(kind: str, parts: Parts) -> Parts:

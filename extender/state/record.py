@@ -21,6 +21,7 @@ from typing import IO, Any, Final, NamedTuple, get_args
 import msgspec
 
 from extender.state.codec import CodecError, plain, value_of
+from extender.state.earlier import names_now
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event
 from policy.cluster.job import Job
@@ -179,7 +180,9 @@ def _steps(path: Path, file: IO[bytes]) -> Iterator[Step]:
                 return  # the line is incomplete, because the process ended while writing it
             try:
                 entry = msgspec.json.decode(line, type=_Entry)
-                yield Step(number, entry.at, tuple(map(_event, entry.events)), bytes(entry.effects), entry.error)
+                yield Step(
+                    number, entry.at, tuple(map(_event, entry.events)), names_now(bytes(entry.effects)), entry.error
+                )
             except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
                 raise RecordError(
                     f"{path}, line {number}: this line is not a step of a journal: {error}; the file is damaged or "

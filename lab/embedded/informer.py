@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from extender.clock import Clock
 from extender.kube.api import NODES, PODS, Api, Json
-from extender.kube.reflector import Reflector, WatchBatch
+from extender.kube.reflector import Reflector
+from extender.kube.watchbatch import WatchBatch
 from lab.embedded.cache import PodInfo, SchedulerCache, pod_info
 from lab.embedded.config import SchedulerConfig
 from lab.embedded.plugins import ClusterChange, ClusterEvent

@@ -16,7 +16,8 @@ from lab.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean
 from lab.sim.fluid.fluidsettings import FluidSettings
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, LocalityOnly, Retry
-from policy.systems.dragon import Dragon, Sizes, Victims
+from policy.systems.dragon import Dragon
+from policy.systems.dragonchoices import Sizes, Victims
 
 DRAGON = Dragon()
 JOBS = [f"job-{number:02d}" for number in range(1, 13)]

@@ -20,7 +20,8 @@ from lab.sim.objects import JobSpec
 from lab.sim.traces.trace import Trace
 from policy.systems.base import Policy
 from policy.systems.baselines import LocalityOnly
-from policy.systems.dragon import Dragon, Sizes
+from policy.systems.dragon import Dragon
+from policy.systems.dragonchoices import Sizes
 from policy.systems.drs import Drs
 from policy.systems.kod2 import Kod2
 

@@ -26,7 +26,8 @@ from policy.systems.base import Policy
 from policy.systems.baselines import RoundRobin
 from policy.systems.growth import Growth, Ladder
 from policy.systems.moving import Balance
-from policy.systems.specon import Gate, SpeCon
+from policy.systems.specon import SpeCon
+from policy.systems.speconchoices import Gate
 
 LITERAL = replace(AS_RUN, growth=Growth.ABSOLUTE, ladder=Ladder.PRINTED, gate=Gate.PRINTED, balance=Balance.PRINTED)
 VARIANTS: dict[str, SpeCon] = {

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import fields
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from policy.cluster.charges import NO_CHARGE, key_of, planned_charge, pod_charge, promised_charge
+from policy.cluster.draftvalues import Now
 from policy.cluster.gang import Gang, no_gang
-from policy.cluster.index import Facts, Index, News
+from policy.cluster.index import Index, News
 from policy.cluster.job import Job, Slot
 from policy.cluster.kinds import deadline
 from policy.cluster.layered import copied
 from policy.cluster.node import Node
 from policy.cluster.pod import Phase, Pod
 from policy.cluster.preemption import NOTHING_PROMISED, VACATED_SECONDS, Preemption, concerns, taken_on
-from policy.cluster.quota import Quota
-from policy.cluster.reasons import Verdict
-from policy.cluster.refusedwrite import RefusedWrite
 from policy.cluster.resources import NOTHING, Resources
-from policy.cluster.snapshot import Charge, Rules, Snapshot
-from policy.cluster.training import Report
-
-
-class Now(Facts, Protocol):
-    """The current values of a draft's fields. Read them here; only the draft's methods may change them."""
-
-    rules: Rules
-    generation: int
-    synced: bool
-    leading: bool
-    gone: Mapping[str, float]
-    charges: Mapping[str, Charge]
-    quotas: Mapping[str, Quota]
-    short: Mapping[str, float]
-    reports: Mapping[str, tuple[Report, ...]]
-    usage: Mapping[str, Resources]
-    verdicts: Mapping[str, Verdict]
-    resizes: tuple[float, ...]
-    memory: Mapping[str, object]
-    refused_writes: Mapping[str, tuple[RefusedWrite, ...]]
-    texts: Mapping[str, str]
-    repelling: Mapping[str, tuple[str, ...]]
-    index: Index
+from policy.cluster.snapshot import Charge, Snapshot
 
 
 class Draft:

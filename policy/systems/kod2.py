@@ -20,8 +20,9 @@ from policy.cluster.resources import GPU_SUFFIX
 from policy.cluster.snapshot import Snapshot
 from policy.placement.grow import Where
 from policy.systems.base import Policy, from_0, patience
-from policy.systems.elastic import ElasticCycle, next_moment
+from policy.systems.elastic import ElasticCycle
 from policy.systems.queue import EquivalenceClass, WaitingQueue, equivalence_classes
+from policy.systems.resizing import next_moment
 from policy.systems.runninggangs import running_by
 
 SAME_WEIGHT = 1e-9

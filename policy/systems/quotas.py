@@ -32,8 +32,8 @@ from policy.placement.quotaroom import (
     workers_to_come,
 )
 from policy.systems.base import Policy
-from policy.systems.elastic import may_give
 from policy.systems.queue import bar, in_order, never_fits
+from policy.systems.resizing import may_give
 
 GRACE_SECONDS: Final = 5.0
 """A job must be short of pods for this long before others are shrunk for it: a new pod and the used amounts of its

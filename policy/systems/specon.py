@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from typing import ClassVar
 
@@ -35,34 +34,11 @@ from policy.systems.growth import (
     write_progress,
 )
 from policy.systems.moving import Balance, Reallocation, rebalance
+from policy.systems.speconchoices import FirstNode, Gate
 
 KEY = "specon/job/"
 CLOCK = "specon/clock"  # The policy's memory holds the time of the last round under this key.
 COUNTS = "specon/counts"
-
-
-class Gate(Enum):
-    """When a converged job may ask for another node (line 15).
-
-    ``GROWING``: if another job on its node still progresses, and so would profit. ``PRINTED``: if more than one
-    container on its node is not converged (|PC| + |WC| > 1), which is rare with one or two jobs per node. ``OPEN``:
-    always, because the paper's text has no such condition.
-    """
-
-    GROWING = "growing"
-    PRINTED = "printed"
-    OPEN = "open"
-
-
-class FirstNode(Enum):
-    """On which node a new job is placed, if that node takes the whole gang.
-
-    ``TURN``: on the next node, round robin, as in the paper. ``SCORE``: on the node with the least S of Algorithm 2,
-    and of equal ones on the next in turn.
-    """
-
-    TURN = "turn"
-    SCORE = "score"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ An older version of an object never replaces a newer one (rule S6 of docs/reliab
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import takewhile
 
 from policy.cluster import events
-from policy.cluster.actions import Edited, Effect, RefuseBind
+from policy.cluster.actions import Effect, RefuseBind
 from policy.cluster.constraints import Constraints
 from policy.cluster.draft import Draft
 from policy.cluster.frozen import replace
@@ -21,7 +20,8 @@ from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
-from policy.transitions.gangs import bind, let_go, move, refuse_held, retarget
+from policy.transitions.edits import edited_bounds, respect_edit
+from policy.transitions.gangs import bind, let_go, move, refuse_held
 from policy.transitions.migrate import leave
 from policy.transitions.recovery.release import cleared
 from policy.transitions.recovery.repair import lose_room
@@ -113,24 +113,10 @@ def see_job(draft: Draft, job: Job, now: float) -> list[Effect]:
     if old is None:
         _strike_forged(draft, job)
         return []
-    edits = list(_edited_bounds(old, job))
+    edits = list(edited_bounds(old, job))
     if old.worker is not None and job.worker is not None:
-        edits += _respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
+        edits += respect_edit(draft, old, old.worker.replicas, job, job.worker.replicas, now)
     return [*edits] if draft.now.synced and draft.now.leading and not job.counted else []
-
-
-def _edited_bounds(old: Job, job: Job) -> Iterator[Edited]:
-    """Yield a report for each bound of workers that the job object states differently than before.
-
-    A bound that is not stated but follows from the replicas is not reported here.
-    """
-    # A user stops a job whose kind cannot be suspended by setting its replicas to 0. The bounds do not count then.
-    if any(one.invalid or (one.suspended and not one.suspends) for one in (old, job)):
-        return
-    if job.min_stated and old.min_workers != job.min_workers:
-        yield Edited(job.uid, "min-workers", old.min_workers, job.min_workers, kept=True)
-    if job.max_stated and old.max_workers != job.max_workers:
-        yield Edited(job.uid, "max-workers", old.max_workers, job.max_workers, kept=True)
 
 
 def _strike_forged(draft: Draft, job: Job) -> None:
@@ -151,50 +137,6 @@ def _is_forged(pod: Pod, job: Job) -> bool:
     The pod's slot was found by the name in the owner reference, so such a pod must not have a slot.
     """
     return bool(pod.owner) and pod.owner != job.name
-
-
-def _respect_edit(draft: Draft, old: Job, before: int, job: Job, asked: int, now: float) -> list[Edited]:
-    """Take over a number of replicas that a user has set on the job object, and return a report of the edit.
-
-    before, asked: the number in the old and in the new version of the object. A lower number is always taken over. A
-    higher number is taken over only while this replica of Kohort does not lead: where it leads, only the policy grows
-    jobs, and the controller sets the number back. A number that Kohort itself has ordered is no edit, even if it is
-    seen late, after the target has changed again.
-    """
-    gang = draft.gang(job.uid)
-    if gang.state not in ADMITTED or asked == before or job.invalid:
-        return []
-    if asked == gang.workers:
-        draft.put_gang(replace(gang, scaling=replace(gang.scaling, targets=())))
-        return []
-    follows = not draft.now.leading
-    wanted = _within(job, asked)
-    lowered = wanted < gang.workers and asked not in gang.scaling.targets
-    if follows or lowered:
-        retarget(draft, gang, wanted, {}, now)
-    # If Kohort takes workers one by one, the job object shows the numbers in between, which no user has set.
-    ours = asked in gang.scaling.targets or gang.workers < asked < before
-    return [] if ours else [_report(old, before, job, asked, gang.workers, taken=follows or lowered)]
-
-
-def _report(old: Job, before: int, job: Job, asked: int, target: int, *, taken: bool) -> Edited:
-    """Return the report that a user has changed the replicas from ``before`` to ``asked``.
-
-    ``taken``: the number was taken over. Otherwise, if the job's maximum follows from the replicas, the report says
-    that the user has raised the maximum.
-    """
-    # If ``asked`` is the target limited to the job's new bounds, it is in force as well, because settle.py resizes the
-    # gang to that number.
-    if taken or asked == _within(job, target):
-        return Edited(job.uid, "workers", before, asked, kept=True)
-    if not job.max_stated and old.max_workers < job.max_workers == asked:
-        return Edited(job.uid, "max-workers", old.max_workers, asked, kept=True)
-    return Edited(job.uid, "workers", before, asked, kept=False)
-
-
-def _within(job: Job, workers: int) -> int:
-    """Return the number within the job's bounds that is nearest to ``workers``."""
-    return min(max(workers, job.min_workers), job.max_workers)
 
 
 def lose_job(draft: Draft, uid: str) -> list[Effect]:

@@ -16,7 +16,7 @@ from extender.control import eventreasons
 from extender.kube import jobkinds
 from extender.kube.jobkinds import KINDS
 from extender.kube.trainingannotation import FIELDS
-from policy.answers.explain import MENDS
+from policy.answers.mends import MENDS
 from policy.cluster.lifecycle import TABLE, State
 from policy.cluster.reasons import Reason
 from policy.cluster.resources import BANDWIDTH

@@ -24,7 +24,8 @@ from policy.desired import desired
 from policy.placement.gang import ask_of, place
 from policy.step import step
 from policy.systems.base import Policy
-from policy.systems.dragon import Dragon, Idle
+from policy.systems.dragon import Dragon
+from policy.systems.dragonchoices import Idle
 from policy.systems.drs import Drs
 from policy.systems.fleet import room_after
 from policy.systems.kod2 import Kod2

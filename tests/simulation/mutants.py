@@ -15,9 +15,11 @@ from typing import Any, Final
 
 from extender import app, barrier
 from extender.control import calls, controller
+from extender.control.callkinds import Wake
 from extender.kube import jobobjects, ownerindex, reflector, templates, translate
 from extender.kube.api import ClusterError, Done, Refused
 from extender.kube.binding import create_binding
+from extender.kube.watchbatch import WatchBatch
 from extender.leading import election, lease
 from extender.routes import verbs
 from extender.state import ledger
@@ -183,7 +185,7 @@ _READ_JOB = jobobjects.read_job
 def usage_not_counted_after_restart() -> list[Patch]:
     """Kueue PR 5334: pods that were bound before the process started are not charged."""
 
-    def deliver(self: app.Live, batch: reflector.WatchBatch) -> None:
+    def deliver(self: app.Live, batch: WatchBatch) -> None:
         if batch.kind == "page" and str(batch.resource) == "pods":
             waiting = [e for e in batch.events if not e["object"].get("spec", {}).get("nodeName")]
             batch = replace(batch, events=waiting)
@@ -297,7 +299,7 @@ _FILTER = verbs.Verbs._filter
 
 def no_wake_up() -> list[Patch]:
     """When there is room, kube-scheduler is not told to try the refused members again."""
-    return [(controller, "calls", lambda desired: (c for c in calls.calls(desired) if not isinstance(c, calls.Wake)))]
+    return [(controller, "calls", lambda desired: (c for c in calls.calls(desired) if not isinstance(c, Wake)))]
 
 
 def force_bind() -> list[Patch]:

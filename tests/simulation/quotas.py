@@ -17,8 +17,8 @@ from policy.cluster.job import WORKER
 from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot, resizes_left
 from policy.placement.gang import ask_of
-from policy.systems.elastic import may_give
 from policy.systems.queue import bar, never_fits
+from policy.systems.resizing import may_give
 from tests.simulation.past import broken
 
 if TYPE_CHECKING:

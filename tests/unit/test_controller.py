@@ -13,7 +13,7 @@ import pytest
 
 from extender.clock import Clock
 from extender.config.settings import Settings
-from extender.control.calls import (
+from extender.control.callkinds import (
     MarkScheduled,
     Nominate,
     Note,
@@ -24,9 +24,8 @@ from extender.control.calls import (
     Suspend,
     Ungate,
     Wake,
-    calls,
-    perform,
 )
+from extender.control.calls import calls, perform
 from extender.control.controller import Controller
 from extender.control.extenderrest import ExtenderError
 from extender.control.jobevents import DecisionEvents, WaitingEvents

@@ -15,7 +15,7 @@ from extender.config.sections import JournalSettings
 from extender.config.settings import Settings
 from extender.kube.api import DEPLOYMENTS, JOBSETS, NODES, PODS, ClusterError, Json, Resource
 from extender.kube.podgroupkinds import COSCHEDULING
-from extender.kube.reflector import WatchBatch
+from extender.kube.watchbatch import WatchBatch
 from tests.stage import FakeApi, VirtualClock, virtual
 from tests.unit.test_own_kinds import deployment, group, in_group, replica
 from tests.unit.test_own_kinds_in_time import OTHERS_JOB, owned

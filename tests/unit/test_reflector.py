@@ -10,7 +10,8 @@ import pytest
 
 from extender.clock import Clock
 from extender.kube.api import PODS, TFJOBS, ClusterError, Json, Resource
-from extender.kube.reflector import Reflector, ReflectorTimes, WatchBatch
+from extender.kube.reflector import Reflector
+from extender.kube.watchbatch import ReflectorTimes, WatchBatch
 from tests.stage import virtual
 
 TIMES = ReflectorTimes(

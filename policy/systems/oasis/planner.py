@@ -50,6 +50,18 @@ class Quote:
     cheapest: tuple[int, float] | None
 
 
+def why_refused(quote: Quote, window: Window) -> str:
+    """Return in words why a job was refused: its payoff, worth and price, and the cheapest time slot."""
+    if quote.best is None:
+        return f"it does not fit into the {window.slots} time slots that the policy plans ahead"
+    best = quote.best
+    text = f"its utility is {best.worth:.4g} and the price of its room {best.cost:.4g} (payoff {best.payoff:.4g})"
+    if quote.cheapest is not None:
+        slot, price = quote.cheapest
+        text += f"; its fewest workers cost least in time slot {slot}: {price:.4g}"
+    return text
+
+
 class Planner:
     """The prices and the free room of a window, kept up to date while plans are made one after another.
 

@@ -26,7 +26,7 @@ from policy.systems.oasis.drift import drift_of
 from policy.systems.oasis.execute import Slotwork
 from policy.systems.oasis.keep import read_book, write_book
 from policy.systems.oasis.market import prices_now
-from policy.systems.oasis.planner import Quote, Window, hopeless, seen_of
+from policy.systems.oasis.planner import Window, hopeless, seen_of, why_refused
 from policy.systems.oasis.plans import Plans
 from policy.systems.oasis.prices import Floor, Pricing, usable
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed, Refusal, Seen
@@ -299,7 +299,7 @@ class OasisCycle:
         # Line 5: the best schedule, by Algorithm 2.
         quote = planner.quote(work, barred(self.snapshot, job))
         if quote.plan is None:
-            self._refuse(job, work, self._why(quote))
+            self._refuse(job, work, why_refused(quote, self.window))
             return
         # Lines 9-12: charge the schedule to its time slots, which raises their prices.
         planner.book(quote.plan)
@@ -319,17 +319,6 @@ class OasisCycle:
     def _reject(self, job: Job, why: str) -> None:
         self.rejected[job.uid] = Refusal(why, self.slot)
         self.actions.append(Reject(job.uid, Reason.REJECTED, why))
-
-    def _why(self, quote: Quote) -> str:
-        """Return in words why the job was refused: its payoff, worth and price, and the cheapest time slot."""
-        if quote.best is None:
-            return f"it does not fit into the {self.window.slots} time slots that the policy plans ahead"
-        best = quote.best
-        text = f"its utility is {best.worth:.4g} and the price of its room {best.cost:.4g} (payoff {best.payoff:.4g})"
-        if quote.cheapest is not None:
-            slot, price = quote.cheapest
-            text += f"; its fewest workers cost least in time slot {slot}: {price:.4g}"
-        return text
 
     def _adopted(self) -> list[Job]:
         """Return the running jobs without a plan: they were found after a restart, or started under another policy."""

@@ -14,7 +14,8 @@ from extender.kube.api import LEASES, NODES, PODS, ClusterError, Done, Json, Ref
 from extender.kube.client import PAGE, KubeApi
 from extender.kube.connection.kubectloptions import KubectlOptions
 from extender.kube.connection.resolve import resolve
-from extender.kube.reflector import Reflector, ReflectorTimes, WatchBatch
+from extender.kube.reflector import Reflector
+from extender.kube.watchbatch import ReflectorTimes, WatchBatch
 from lab.embedded.apirules import StatusError
 from lab.embedded.apiserver import ApiServer
 from lab.embedded.embeddedcluster import served

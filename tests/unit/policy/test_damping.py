@@ -9,7 +9,7 @@ import pytest
 
 from policy.cluster.actions import Edited
 from policy.systems import make_policy
-from policy.systems.elastic import TURN_SECONDS, TURNS
+from policy.systems.resizing import TURN_SECONDS, TURNS
 from tests.builders import JobBuilder, State, World, job, node
 
 ELASTIC = job("a", min_stated=True, max_stated=True).workers(1, 6, asked=4, cpu=1)

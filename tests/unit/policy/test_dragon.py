@@ -11,7 +11,8 @@ from policy.cluster.training import Report, remaining_seconds
 from policy.placement.gang import worker_demand
 from policy.placement.grow import Where
 from policy.placement.shrink import NOBODY, Reclaimable
-from policy.systems.dragon import Dragon, DragonCycle, Idle, Sizes, Urgent, Victims
+from policy.systems.dragon import Dragon, DragonCycle
+from policy.systems.dragonchoices import Idle, Sizes, Urgent, Victims
 from tests.builders import START, JobBuilder, World, guest, job, node
 
 # a job that takes 9 of 10 cores and has 3 workers above its minimum

@@ -21,8 +21,8 @@ from policy.placement.gang import Ask, ask_of, place
 from policy.placement.grow import Where, growers
 from policy.placement.room import Room
 from policy.systems import make_policy
-from policy.systems.elastic import TURN_SECONDS, next_moment
 from policy.systems.queue import equivalence_classes
+from policy.systems.resizing import TURN_SECONDS, next_moment
 from tests.builders import node, res
 from tests.unit.sim.generated import made
 

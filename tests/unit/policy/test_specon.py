@@ -18,7 +18,8 @@ from policy.cluster.training import Goal, Report, Training
 from policy.systems.fleet import at_rest
 from policy.systems.growth import Category, Growth, Ladder, Progress
 from policy.systems.moving import Balance
-from policy.systems.specon import CLOCK, COUNTS, KEY, Counts, FirstNode, Gate, SpeCon
+from policy.systems.specon import CLOCK, COUNTS, KEY, Counts, SpeCon
+from policy.systems.speconchoices import FirstNode, Gate
 from tests.builders import JobBuilder, PodGone, PodSeen, State, World, job, node, ps, w
 
 PC, WC, CC = Category.PROGRESSING, Category.WATCHING, Category.CONVERGED
