@@ -361,8 +361,6 @@ def test_a_webhooks_denial_is_told_whatever_its_status(
             check=False,
         )
         assert (done.returncode, WORDS in done.stderr) == (1, True), done.stderr
-    until(lambda: bound(plane, space, "heavy") == 7, "heavy bound once nobody refuses",
-          seen=lambda: (explain(kohort, space, "heavy"), explain(kohort, space, "big")))  # fmt: skip
 
 
 # -- The test below is about the controller's writes to pods. --------------------------------------
