@@ -14,7 +14,7 @@ from tests.commands.failures import Failures
 from tests.commands.fullstate import STATE, FullState
 from tests.commands.resuming import Resuming
 from tests.commands.retries import Retries
-from tests.commands.spreading import Spreading, give_way, longest_first
+from tests.commands.spreading import Spreading, longest_first
 
 # Hypothesis uses the same examples in every run, and no deadlines.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -26,7 +26,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the plugins for retries and printed failures, and for resuming if `make full` asks for it."""
     # Only a process without "workerinput" assigns the tests to the others.
     controls = not hasattr(config, "workerinput")
-    give_way(config)
     config.pluginmanager.register(Retries())
     if controls:
         config.pluginmanager.register(Failures(config))

@@ -6,7 +6,6 @@ each at the same time. Two processes run the other tests, and none of those that
 
 from __future__ import annotations
 
-import os
 from typing import Any, Final
 
 import pytest
@@ -17,8 +16,6 @@ WAITING: Final = ("tests/browser/", "tests/e2e/", "tests/fuzz/")
 # file.
 SINGLY: Final = ("tests/simulation/",)
 COMPUTING_PROCESSES: Final = 2
-# Tests that wait have deadlines in real time, and tests that compute have none, so the former use the CPU first.
-NICENESS: Final = 10
 
 
 def waits(group: str) -> bool:
@@ -31,13 +28,6 @@ def computes(process: str, count: int) -> bool:
     if count <= COMPUTING_PROCESSES:
         return False
     return int(process.removeprefix("gw")) % count >= count - COMPUTING_PROCESSES
-
-
-def give_way(config: pytest.Config) -> None:
-    """Lower the priority of this process if it runs only tests that compute."""
-    process = getattr(config, "workerinput", None)
-    if process is not None and computes(process["workerid"], process["workercount"]):
-        os.nice(NICENESS)
 
 
 class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types

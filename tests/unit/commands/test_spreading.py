@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands.spreading import NICENESS, Spreading, computes, give_way
+from tests.commands.spreading import Spreading, computes
 
 COLLECTED = [
     *(f"tests/unit/test_{name}.py::test_{k}" for name in "abcd" for k in range(4)),
@@ -74,22 +74,3 @@ def test_two_of_six_processes_take_nothing_that_waits(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(("count", "computing"), [(1, []), (2, []), (3, ["gw1", "gw2"]), (6, ["gw4", "gw5"])])
 def test_the_last_two_processes_compute_if_there_are_more(count: int, computing: list[str]) -> None:
     assert [f"gw{k}" for k in range(count) if computes(f"gw{k}", count)] == computing
-
-
-@pytest.mark.parametrize(("process", "given_way"), [("gw0", []), ("gw5", [NICENESS])])
-def test_a_process_that_computes_lowers_its_priority(
-    process: str, given_way: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = list[int]()
-    monkeypatch.setattr("os.nice", asked.append)
-    config: Any = SimpleNamespace(workerinput={"workerid": process, "workercount": 6})
-    give_way(config)
-    assert asked == given_way
-
-
-def test_the_process_that_assigns_the_tests_keeps_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = list[int]()
-    monkeypatch.setattr("os.nice", asked.append)
-    config: Any = SimpleNamespace()
-    give_way(config)
-    assert asked == []
