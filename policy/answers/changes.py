@@ -16,8 +16,9 @@ from policy.cluster.job import WORKER, Job
 from policy.cluster.node import Node
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import kept_in_words, listed
+from policy.placement.ask import Ask
 from policy.placement.binding import needed_of
-from policy.placement.gang import Ask, ask_of, fits
+from policy.placement.gang import ask_of, fits
 from policy.placement.holders import MOST_NAMED, Holders
 from policy.placement.room import Room
 from policy.placement.shrink import Reclaimable, plan_shrink, reclaimable_of

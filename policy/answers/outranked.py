@@ -8,8 +8,9 @@ from typing import Final
 from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import listed
+from policy.placement.ask import Ask
 from policy.placement.binding import OTHERS, lift, needed_of
-from policy.placement.gang import Ask, fits
+from policy.placement.gang import fits
 from policy.placement.holders import Holders
 from policy.placement.room import Room
 

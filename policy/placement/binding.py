@@ -18,8 +18,9 @@ from policy.cluster.job import WORKER, Slot
 from policy.cluster.node import Node
 from policy.cluster.resources import HOST_PORT, Resources
 from policy.cluster.words import counted, listed, said
+from policy.placement.ask import Ask
 from policy.placement.fit import accepts, untolerated
-from policy.placement.gang import Ask, fits
+from policy.placement.gang import fits
 from policy.placement.room import Room
 
 LEAVING: Final = "terminating pods"

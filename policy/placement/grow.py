@@ -16,8 +16,9 @@ from policy.cluster.pod import Phase
 from policy.cluster.resources import NOTHING, Resources
 from policy.cluster.snapshot import Snapshot, demand, is_over
 from policy.cluster.sortedgroups import GroupEntry
+from policy.placement.ask import Ask
 from policy.placement.fit import accepts
-from policy.placement.gang import Ask, ask_of, barred, takes_all, worker_demand
+from policy.placement.gang import ask_of, barred, takes_all, worker_demand
 from policy.placement.room import Room, idlest
 
 

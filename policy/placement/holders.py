@@ -14,6 +14,7 @@ from policy.cluster.pod import Pod
 from policy.cluster.resources import NOTHING, Resources, largest_share
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.words import ending_in_words, listed
+from policy.placement.ask import Ask
 from policy.placement.binding import (
     CLOSED,
     HELD,
@@ -29,7 +30,7 @@ from policy.placement.binding import (
     needed_of,
 )
 from policy.placement.fit import accepts
-from policy.placement.gang import Ask, fits
+from policy.placement.gang import fits
 from policy.placement.room import Room
 
 ROOMS: Final = frozenset((*HOLDERS, CLOSED))

@@ -9,8 +9,9 @@ from policy.cluster.gang import Gang
 from policy.cluster.job import WORKER, Job, Slot
 from policy.cluster.pod import Phase, Pod
 from policy.cluster.snapshot import Snapshot, demand
+from policy.placement.ask import Ask
 from policy.placement.fit import accepts
-from policy.placement.gang import Ask, ask_for, barred
+from policy.placement.gang import ask_for, barred
 from policy.placement.room import Room
 
 

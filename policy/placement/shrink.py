@@ -19,7 +19,8 @@ from policy.cluster.job import Slot
 from policy.cluster.kept import until_job_changes
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
-from policy.placement.gang import Ask, fits, place, takes_all
+from policy.placement.ask import Ask
+from policy.placement.gang import fits, place, takes_all
 from policy.placement.grow import FreedRoom, freed_rooms
 from policy.placement.room import Room
 

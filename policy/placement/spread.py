@@ -16,8 +16,8 @@ from operator import itemgetter
 from policy.cluster.constraints import Constraints
 from policy.cluster.job import Slot
 from policy.cluster.resources import Resources
+from policy.placement.ask import Ask
 from policy.placement.fit import accepts
-from policy.placement.gang import Ask
 from policy.placement.room import Room
 
 # kube-scheduler's plugin NodeResourcesFit scores the resources in SCORED by default (LeastAllocated), but no GPUs.

@@ -20,7 +20,8 @@ from policy.cluster.gang import Gang, State
 from policy.cluster.job import Job, Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, demand
-from policy.placement.gang import Ask, ask_of, charge
+from policy.placement.ask import Ask
+from policy.placement.gang import ask_of, charge
 from policy.placement.room import Room
 from policy.placement.spread import spread
 from policy.systems.base import Policy

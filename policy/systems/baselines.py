@@ -22,7 +22,8 @@ from policy.cluster.job import Job, Slot, queued
 from policy.cluster.pod import Pod
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
-from policy.placement.gang import Ask, ask_of, barred, charge, place
+from policy.placement.ask import Ask
+from policy.placement.gang import ask_of, barred, charge, place
 from policy.placement.room import Room, idlest
 from policy.placement.spread import Order, chance, in_turn, spread
 from policy.systems.base import Policy

@@ -18,7 +18,8 @@ from policy.cluster.kept import until_nodes_change
 from policy.cluster.resources import Resources, total
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import remaining_seconds
-from policy.placement.gang import Ask, worker_demand
+from policy.placement.ask import Ask
+from policy.placement.gang import worker_demand
 from policy.placement.grow import Where
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Reclaimable, one_by_one

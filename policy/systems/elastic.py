@@ -18,7 +18,8 @@ from policy.cluster.refusedwrite import SET_REPLICAS
 from policy.cluster.snapshot import Snapshot, resizes_left
 from policy.cluster.training import remaining_seconds
 from policy.cluster.words import counted
-from policy.placement.gang import Ask, ask_of, charge, place
+from policy.placement.ask import Ask
+from policy.placement.gang import ask_of, charge, place
 from policy.placement.grow import Where, could_grow, grow, growers, leaving
 from policy.placement.holes import ask_for_holes, closed_for, holes, into_holes
 from policy.placement.room import Room

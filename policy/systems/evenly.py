@@ -13,7 +13,8 @@ from policy.cluster.actions import Action, Admit, Decision, Remember
 from policy.cluster.job import Slot
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
-from policy.placement.gang import Ask, ask_of, charge, place, takes_all
+from policy.placement.ask import Ask
+from policy.placement.gang import ask_of, charge, place, takes_all
 from policy.placement.room import Room
 from policy.systems.queue import asked_workers, queue
 

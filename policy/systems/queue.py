@@ -16,8 +16,9 @@ from policy.cluster.kept import grouped, until_emptied_room_changes, until_job_c
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot, ending, missing_pods
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
+from policy.placement.ask import Ask
 from policy.placement.binding import CLOSED, HELD, OTHERS, REFUSED, closes_nodes
-from policy.placement.gang import Ask, ask_of
+from policy.placement.gang import ask_of
 from policy.placement.holders import binding_of_empty, blockers_of_empty
 
 _UID = itemgetter(-1)  # _UID returns the job's uid, which is the last item of every sorted entry.

@@ -11,7 +11,8 @@ from policy.cluster.capacity import Capacity
 from policy.cluster.job import WORKER, Role, Slot
 from policy.cluster.node import Node
 from policy.cluster.resources import NOTHING
-from policy.placement.gang import Ask, fits
+from policy.placement.ask import Ask
+from policy.placement.gang import fits
 from policy.placement.room import Room
 
 Placed = tuple[str, JobSpec]  # a job with the location of its row in the file

@@ -17,7 +17,8 @@ from policy.cluster.layered import SMALL, Layered, copied
 from policy.cluster.memo import FEW, Memo
 from policy.cluster.snapshot import MINUTE, Snapshot
 from policy.cluster.sortedgroups import GroupEntry, SortedGroups
-from policy.placement.gang import Ask, ask_of, place
+from policy.placement.ask import Ask
+from policy.placement.gang import ask_of, place
 from policy.placement.grow import Where, growers
 from policy.placement.room import Room
 from policy.systems import make_policy

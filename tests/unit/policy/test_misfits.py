@@ -8,7 +8,7 @@ from policy.cluster.actions import Admit, Decision
 from policy.cluster.gang import State
 from policy.cluster.reasons import Reason, Verdict
 from policy.cluster.snapshot import Snapshot
-from policy.placement.gang import Ask
+from policy.placement.ask import Ask
 from policy.systems import baselines
 from policy.systems.backfill import FifoBackfill
 from policy.systems.base import Policy

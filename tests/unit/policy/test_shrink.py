@@ -13,7 +13,8 @@ from policy.cluster.constraints import ANYWHERE
 from policy.cluster.pod import Phase
 from policy.cluster.resources import NOTHING
 from policy.placement import shrink
-from policy.placement.gang import Ask, fits
+from policy.placement.ask import Ask
+from policy.placement.gang import fits
 from policy.placement.grow import FreedRoom
 from policy.placement.room import Room
 from policy.placement.shrink import NOBODY, Reclaimable, one_by_one, reclaimable_of
