@@ -39,7 +39,10 @@ def three_nodes(folder: Path) -> Iterator[ControlPlane]:
 @contextmanager
 def patient_kohort(plane: ControlPlane, name: str) -> Iterator[Kohort]:
     """Yield a Kohort whose barrier holds bind calls for a window of eight seconds."""
-    settings = window(WINDOW) | {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 2}}
+    settings = window(WINDOW) | {
+        "kod2": {"cooldown_seconds": 1},
+        "release": {"backoff_initial_seconds": 2, "backoff_max_seconds": 8},
+    }
     with fresh_kohort(plane, settings, name) as kohort:
         yield kohort
 

@@ -48,7 +48,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def kohort(plane: ControlPlane) -> Iterator[Kohort]:
-    settings = window(8) | {"release": {"backoff_initial_seconds": 2}, "kod2": {"cooldown_seconds": 1}}
+    settings = window(8) | {
+        "release": {"backoff_initial_seconds": 2, "backoff_max_seconds": 8},
+        "kod2": {"cooldown_seconds": 1},
+    }
     with fresh_kohort(plane, settings, "between") as started:
         yield started
 

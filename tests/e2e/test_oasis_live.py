@@ -40,7 +40,11 @@ def plane(live_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 def settings(slot: int) -> Json:
     parameters = {"slot_seconds": float(slot), "horizon": 20}
-    return {"policy": "oasis", "parameters": parameters, "release": {"backoff_initial_seconds": 1}}
+    return {
+        "policy": "oasis",
+        "parameters": parameters,
+        "release": {"backoff_initial_seconds": 1, "backoff_max_seconds": 4},
+    }
 
 
 def price_lines(kohort: Kohort) -> list[str]:

@@ -80,7 +80,7 @@ def settings_of(policy: str, seconds: float, folder: Path) -> Json:
     own = POLICIES[policy]
     if policy == "oasis":
         own = own | {"parameters": own["parameters"] | {"slot_seconds": slot_of(seconds)}}
-    shared = {"journal": {"folder": str(folder)}, "release": {"backoff_initial_seconds": 1}}
+    shared = {"journal": {"folder": str(folder)}, "release": {"backoff_initial_seconds": 1, "backoff_max_seconds": 4}}
     return own | shared | {"barrier": {"checkpoint_seconds": 1}}
 
 

@@ -28,7 +28,7 @@ OTHERS = "node-2"
 
 @pytest.fixture(scope="module")
 def kohort(live_plane: ControlPlane) -> Iterator[Kohort]:
-    settings = {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 1}}
+    settings = {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 1, "backoff_max_seconds": 4}}
     with fresh_kohort(live_plane, settings | {"barrier": {"repair_seconds": REPAIR}}, "repair") as started:
         yield started
 

@@ -78,7 +78,10 @@ class Pair:
 
 def start_pair(plane: ControlPlane, name: str, election: Json) -> Pair:
     forget_lease(plane)
-    settings = window(4) | {"kod2": {"cooldown_seconds": 1}, "release": {"backoff_initial_seconds": 1}}
+    settings = window(4) | {
+        "kod2": {"cooldown_seconds": 1},
+        "release": {"backoff_initial_seconds": 1, "backoff_max_seconds": 4},
+    }
     scheduler = {"leaderElection": election}
     replicas = {
         host: start_kohort(plane, settings, scheduler, f"{name}-{host}", hostname=host) for host in ("first", "second")
