@@ -84,13 +84,16 @@ def test_extender_killed_after_some_of_the_bindings(plane: ControlPlane, kohort:
 # -- In the test below, the controller is down. --------------------------------------------------
 
 
-def commands() -> tuple[str, str]:
-    """Return the shell lines of docs/operations.md that turn the gate off and ungate all pods."""
+def commands() -> tuple[str, str, str]:
+    """Return the shell lines of docs/operations.md that turn the gate off, ungate all pods, and have kube-scheduler try
+    all pending pods.
+    """
     text = OPERATIONS.read_text().partition("## When the controller is dead")[2].partition("\n## ")[0]
     block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert block, "docs/operations.md says how to let gated pods go"
     first, _, all_of_them = block[1].partition("# 2.")
-    return first, all_of_them.partition("# 3.")[2].partition("\n")[2]
+    ungate, _, retry = all_of_them.partition("# 3.")[2].partition("\n")[2].partition("# 4.")
+    return first, ungate, retry.partition("\n")[2]
 
 
 def shell(plane: ControlPlane, folder: Path, script: str) -> str:
@@ -147,13 +150,15 @@ def test_controller_dead_gated_pods_are_seen_everywhere_and_let_go_by_hand(
     until(lambda: "late" in {plan["name"] for plan in kohort.get("/v1/plans")["plans"]}, "planned",
           seen=lambda: kohort.get("/v1/decisions")["decisions"][-12:])  # fmt: skip
     assert sum(map(is_gated, pods(plane, space))) == count
-    off, let_all_go = commands()
+    off, let_all_go, retry = commands()
     shell(plane, tmp_path, off)
     assert gate(plane) == "off"
     assert shell(plane, tmp_path, let_all_go).count("patched") == count
     assert not any(map(is_gated, pods(plane, space)))
-    bound_whole(plane, late)
-    bound_whole(plane, submit(plane, TFJob(space, "ungated", workers=2)))
+    # A pod that was refused while its gang had no plan is tried again after five minutes, or by hand.
+    until(lambda: midway.is_bound(plane, late), "late bound whole", pause=lambda: shell(plane, tmp_path, retry))
+    ungated = submit(plane, TFJob(space, "ungated", workers=2))
+    until(lambda: midway.is_bound(plane, ungated), "ungated bound whole", pause=lambda: shell(plane, tmp_path, retry))
     kohort.controller.start()
     until(lambda: gate(plane) == "on", "the gate switched by a controller again")
     bound_whole(plane, submit(plane, TFJob(space, "after", workers=2)))
