@@ -5,8 +5,6 @@ from __future__ import annotations
 from policy.cluster.reasons import Reason
 
 MEND_REFUSED = "find out what refuses writes of pods/binding: an admission policy, a webhook, a quota, a missing right"
-
-
 MENDS: dict[Reason, str] = {
     Reason.UNKNOWN_JOB: (
         "see the pod's ownerReferences: docs/jobkinds.md must list the owner's kind, and its CRD must be installed"

@@ -15,8 +15,6 @@ from policy.cluster.sortedgroups import GroupEntry, in_sorted
 # In a turn, a job is shrunk for another job's plan; the plan fails, and the shrunk job is grown back. A job whose plans
 # keep failing must not cause such turns without end, so each job is shrunk for at most two turns in ten minutes.
 TURNS = 2
-
-
 TURN_SECONDS = 600.0
 
 

@@ -23,13 +23,6 @@ def waits(group: str) -> bool:
     return group.startswith(WAITING)
 
 
-def computes(process: str, count: int) -> bool:
-    """Tell whether the process ("gw0" ...) of a run of ``count`` processes runs only tests that compute."""
-    if count <= COMPUTING_PROCESSES:
-        return False
-    return int(process.removeprefix("gw")) % count >= count - COMPUTING_PROCESSES
-
-
 class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
     """Assigns the tests to processes by whole files, so that a module's fixtures are made only once."""
 
@@ -66,8 +59,8 @@ class Spreading(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no typ
         """
         if self.numnodes <= COMPUTING_PROCESSES:
             return next(iter(self.workqueue), None)
-        only_computes = computes(node.gateway.id, self.numnodes)
-        groups = [group for group in self.workqueue if not (only_computes and waits(group))]
+        computes = int(node.gateway.id.removeprefix("gw")) % self.numnodes >= self.numnodes - COMPUTING_PROCESSES
+        groups = [group for group in self.workqueue if not (computes and waits(group))]
         return next((group for group in groups if waits(group)), groups[0] if groups else None)
 
 

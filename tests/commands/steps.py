@@ -43,15 +43,14 @@ def steps_of(command: str, pytest_arguments: Sequence[str] = ()) -> tuple[Comman
     )
     pytest = (sys.executable, "-m", "pytest")
     together = (*pytest, "-n", str(PROCESSES))
-    if command == "test":
-        return (*made, CommandStep("tests", (*together, *pytest_arguments), tests=True))
-    if pytest_arguments:
-        return (*made, CommandStep("tests", (*together, "-m", EVERYTHING, *pytest_arguments), tests=True))
-    return (
-        *made,
-        CommandStep("tests", (*together, "-m", BESIDE_OTHERS), tests=True),
-        CommandStep("tests that run alone", (*pytest, "-m", "alone"), tests=True),
-    )
+    if command == "full" and not pytest_arguments:
+        return (
+            *made,
+            CommandStep("tests", (*together, "-m", BESIDE_OTHERS), tests=True),
+            CommandStep("tests that run alone", (*pytest, "-m", "alone"), tests=True),
+        )
+    chosen = ("-m", EVERYTHING) if command == "full" else ()
+    return (*made, CommandStep("tests", (*together, *chosen, *pytest_arguments), tests=True))
 
 
 def run(step: CommandStep, environment: Mapping[str, str]) -> int:

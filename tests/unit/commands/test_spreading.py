@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands.spreading import Spreading, computes
+from tests.commands.spreading import Spreading
 
 COLLECTED = [
     *(f"tests/unit/test_{name}.py::test_{k}" for name in "abcd" for k in range(4)),
@@ -69,8 +69,3 @@ def test_two_of_six_processes_take_nothing_that_waits(monkeypatch: pytest.Monkey
     taken = spread(6, monkeypatch)
     assert not [test for name in ("gw4", "gw5") for test in taken[name] if test.startswith("tests/e2e")]
     assert all(taken[name][0].startswith("tests/e2e") for name in ("gw0", "gw1", "gw2"))
-
-
-@pytest.mark.parametrize(("count", "computing"), [(1, []), (2, []), (3, ["gw1", "gw2"]), (6, ["gw4", "gw5"])])
-def test_the_last_two_processes_compute_if_there_are_more(count: int, computing: list[str]) -> None:
-    assert [f"gw{k}" for k in range(count) if computes(f"gw{k}", count)] == computing
