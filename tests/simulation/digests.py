@@ -16,13 +16,14 @@ from typing import Any, Final
 
 from lab.study import papers
 from tests.simulation.decisions import first_difference, marks
-from tests.simulation.run import Simulation, play
+from tests.simulation.run import SeedReport, Simulation, play
 from tests.simulation.scenario import drawn
 
 FILE: Final = Path(__file__).with_name("digests.json")
 # There are 100 seeds of each policy, because a seed's policy is determined by the seed modulo 6.
 SEEDS: Final = range(1, 601)
 PAPER_SEEDS: Final = range(1000, 1003)
+UPDATE: Final = "python -m tests.simulation.digests --write"
 Marks = tuple[str, ...]
 
 
@@ -89,6 +90,17 @@ def differences(names: Sequence[str]) -> Iterator[str]:
             yield f"{name} is not in {FILE.name}"
         elif found := difference(name, lines_of(name), known[name]):
             yield found
+
+
+def difference_of_run(report: SeedReport, known: Mapping[str, Marks]) -> str:
+    """Return a sentence on how the decisions of a finished run differ from those known, or "" if they do not.
+
+    A seed that is not known does not differ. A seed that differs is played again, so that its decisions can be shown.
+    """
+    name = f"seed {report.seed}"
+    if report.marks == known.get(name, report.marks):
+        return ""
+    return difference(name, decisions_of(report.seed), known[name]) or f"{name} decides otherwise in each run"
 
 
 def measured(names: Sequence[str], state: Path | None) -> dict[str, Marks]:

@@ -130,11 +130,16 @@ def remembered(file: Path) -> list[SeedReport]:
     if cut:
         file.write_text(whole + "\n" if whole else "")
     found = (json.loads(line) for line in whole.splitlines())
-    return [SeedReport(**{**one, "faults": Counter(one["faults"]), "did": Counter(one["did"])}) for one in found]
+    return [
+        SeedReport(
+            **{**one, "marks": tuple(one["marks"]), "faults": Counter(one["faults"]), "did": Counter(one["did"])}
+        )
+        for one in found
+    ]
 
 
 def remember(file: Path, report: SeedReport) -> None:
     """Record a run, so that a long series can be continued."""
-    kept = ("seed", "policy", "steps", "gangs", "jobs", "compared", "faults", "did", "violations")
+    kept = ("seed", "policy", "steps", "gangs", "jobs", "compared", "marks", "faults", "did", "violations")
     with file.open("a") as out:
         out.write(json.dumps({name: getattr(report, name) for name in kept}) + "\n")

@@ -40,7 +40,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.snapshot import Snapshot
 from tests.simulation.bare import BarePods
 from tests.simulation.clocks import ProcessClock
-from tests.simulation.decisions import Decisions
+from tests.simulation.decisions import Decisions, marks
 from tests.simulation.election import lease_of_scheduler
 from tests.simulation.errors import heard
 from tests.simulation.faults import LEAST_FAULTS, FaultSource, RunLog
@@ -97,6 +97,7 @@ class SeedReport:
     # counts of decisions, reports, changes of the leader, and compared annotations
     did: Counter[str] = field(default_factory=Counter)
     digest: str = ""
+    marks: tuple[str, ...] = ()  # digests of the decisions (tests/simulation/decisions.py)
     faults: Counter[str] = field(default_factory=Counter)
     writes: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
@@ -633,6 +634,7 @@ class Simulation:
         report.jobs = len(self.scenario.trace.jobs)
         report.seconds, report.calm = loop_time() - began, loop_time() - calm
         report.digest, report.compared = self._digest.hexdigest(), self.witness.compared
+        report.marks = marks(self.decisions.lines)
         report.policy, report.did = self.scenario.settings.policy, self.did
         report.faults, report.writes = self.faults.counts, self.witness.writes
         report.violations = list(self.witness.violations)

@@ -1,4 +1,6 @@
-"""Tests that seeds and experiments decide what digests.json says: a few in `make test`, all in `make full`."""
+"""Tests that the papers' experiments decide what digests.json says, and tests of the digests; test_seeds.py compares
+the decisions of the seeds.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,27 @@ from policy.cluster.job import Slot
 from policy.cluster.reasons import Reason
 from tests.simulation import digests
 from tests.simulation.decisions import EVERY, Decisions, first_difference, marks
+from tests.simulation.many import run_seed
 from tests.simulation.scenario import POLICIES
 
-FEW = range(1, len(POLICIES) + 1)  # `make test` runs these seeds, one of each policy.
 SHORT = ("paper kod2-figure-4 1000", "paper drs-equal 1000", "paper dragon-table-1 1000")
-UPDATE = "python -m tests.simulation.digests --write"
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", [*digests.names_of_seeds(FEW), *SHORT])
+@pytest.mark.parametrize("name", SHORT)
 def test_the_decisions_are_those_of_the_file(name: str) -> None:
     _compare([name])
 
 
 @pytest.mark.full
 @pytest.mark.timeout(3 * 3600)
-def test_the_decisions_of_all_seeds_and_experiments_are_those_of_the_file() -> None:
-    _compare(list(digests.written()))
+def test_the_decisions_of_all_experiments_are_those_of_the_file() -> None:
+    _compare(digests.names_of_papers())
 
 
 def _compare(names: list[str]) -> None:
     if found := next(digests.differences(names), ""):
-        pytest.fail(f"{found}\nwhere that is meant: {UPDATE}", pytrace=False)
+        pytest.fail(f"{found}\nwhere that is meant: {digests.UPDATE}", pytrace=False)
 
 
 def test_the_file_has_a_hundred_seeds_of_each_policy() -> None:
@@ -82,3 +83,12 @@ def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     found = {"seed 1": ("ab", "17:cd"), "seed 2": ("1:ef",)}
     digests.write(found, tmp_path / "digests.json")
     assert digests.written(tmp_path / "digests.json") == found
+
+
+def test_a_run_is_compared_with_what_its_seed_decided_before() -> None:
+    report = run_seed(1)
+    name, other = "seed 1", ("0:other",)
+    assert report.marks == marks(digests.decisions_of(1))
+    assert not digests.difference_of_run(report, {name: report.marks})
+    assert not digests.difference_of_run(report, {"seed 2": other})
+    assert "seed 1 differs first among its lines 1 to 16" in digests.difference_of_run(report, {name: other})

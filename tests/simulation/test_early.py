@@ -11,9 +11,9 @@ from tests.simulation.mutants import put
 from tests.simulation.run import SeedReport
 from tests.simulation.scenario import POLICIES, drawn
 
-GATE = range(1, 25)  # `make test` runs these seeds, four of each policy.
+GATE = range(1, 13)  # `make test` runs these seeds, two of each policy.
 BLOCK = 6
-MANY = range(25, 601)
+MANY = range(13, 601)
 # In six seeds, at least this many members without a bind call of their own are bound; there are 100 and more.
 LEAST_EARLY = 20
 

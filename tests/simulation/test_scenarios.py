@@ -19,7 +19,9 @@ from tests.simulation.keptfaults import PATIENCE, KeptFaults
 from tests.simulation.mutants import MUTANTS, switched_on
 
 RULE: Final = re.compile(r"([SL]\d+[ab]?|ledger): ")
-SALTS: Final = ("v", "w", "x", "y", "z")  # These are not the salts under which the scenarios were chosen.
+GATE_SALT: Final = "gate"  # `make test` uses this one.
+# `make full` uses these, and none; they are not the salts under which the scenarios were chosen.
+SALTS: Final = ("", "v", "w", "x", "y", "z")
 KEPT: Final = {name: read(name) for name in names()}
 SEEDED: Final = [name for name, scenario in KEPT.items() if scenario.defect]
 NOT_KEPT: Final = frozenset(
@@ -51,9 +53,8 @@ NOT_KEPT: Final = frozenset(
 
 @pytest.mark.parametrize("name", SEEDED)
 def test_a_kept_scenario_catches_its_defect(name: str) -> None:
-    """The defect is caught with the original random streams and with salted ones."""
-    for salt in ("", "gate"):
-        assert_caught(KEPT[name], salt)
+    """The defect is caught although the random streams are not the original ones."""
+    assert_caught(KEPT[name], GATE_SALT)
 
 
 @pytest.mark.parametrize("name", KEPT)

@@ -1,4 +1,6 @@
-"""Run seeds: 120 in `make test`, 2,000 in `make full`, 20,000 in `make soak`; test that a seed is reproducible."""
+"""Run seeds, and compare their decisions with digests.json: 120 in `make test`, 2,000 in `make full`, 20,000 in
+`make soak`. Test that a seed is reproducible.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import NoReturn
 import pytest
 
 from tests.hashseeds import printed
+from tests.simulation import digests
 from tests.simulation.enough import DOES, SELDOM
 from tests.simulation.faults import KINDS, LEAST, kinds_for, least
 from tests.simulation.many import (
@@ -32,6 +35,7 @@ from tests.simulation.scenario import POLICIES
 # These seeds are spread over all policies, because a seed's policy follows from its number.
 EVERY_POLICY = range(1, 1_001)
 KOD2 = range(1_002, 7_002, 6)
+KNOWN = digests.written()
 VERY_MANY = range(100_001, 120_001)
 BLOCK = 10  # One test of `make test` runs this many seeds, so that its tests can be spread over processes.
 BLOCKS = [GATE_SEEDS[at : at + BLOCK] for at in range(0, len(GATE_SEEDS), BLOCK)]
@@ -57,6 +61,7 @@ def test_no_seed_of_the_gate_breaks_an_invariant(seeds: Sequence[int]) -> None:
     for report in reports:
         if report.violations:
             _fail(report)
+        _compare(report)
     came_to = {
         "steps": sum(report.steps for report in reports),
         "decided": sum(report.decided for report in reports),
@@ -71,6 +76,11 @@ def _fail(report: SeedReport) -> NoReturn:
     pytest.fail(f"{report.line}\n{last_lines}\nreplay: {report.replay()}", pytrace=False)
 
 
+def _compare(report: SeedReport) -> None:
+    if found := digests.difference_of_run(report, KNOWN):
+        pytest.fail(f"{found}\nwhere that is meant: {digests.UPDATE}", pytrace=False)
+
+
 def _run(seeds: Sequence[int], say: Say, state: str) -> None:
     """Run the seeds; check that every kind of fault occurred often enough, and each under every policy."""
     reports = list[SeedReport]()
@@ -78,6 +88,7 @@ def _run(seeds: Sequence[int], say: Say, state: str) -> None:
         reports.append(report)
         if report.failure:
             _fail(report)
+        _compare(report)
         if len(reports) % 500 == 0:
             print(f"{len(reports)} of {len(seeds)} seeds", flush=True)
     faults = sum((report.faults for report in reports), Counter[str]())
@@ -210,6 +221,6 @@ def test_a_job_that_was_refused_counts() -> None:
 @pytest.mark.timeout(300)
 def test_a_seed_tells_the_same_story_whatever_the_hashes() -> None:
     # Under these two hash seeds, a set of two resources is iterated in different orders.
-    digests = [printed(hash_seed, "-c", DIGEST) for hash_seed in ("1", "3")]
-    assert digests[0] == digests[1]
-    assert len(digests[0].splitlines()) == 3
+    found = [printed(hash_seed, "-c", DIGEST) for hash_seed in ("1", "3")]
+    assert found[0] == found[1]
+    assert len(found[0].splitlines()) == 3

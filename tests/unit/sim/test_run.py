@@ -215,6 +215,7 @@ print(result, pod_by_pod(kod2(5), 5, patience=1800.0), steps)
 """
 
 
+@pytest.mark.full
 def test_the_order_of_hashes_plays_no_part() -> None:
     stories = [printed(seed, "-c", TELL) for seed in ("0", "1")]
     assert stories[0] == stories[1]
@@ -236,6 +237,7 @@ def test_pod_by_pod_ends_jobs_that_are_stuck_for_longer_than_the_patience() -> N
     assert any(job.terminated for job in results[2].jobs)
 
 
+@pytest.mark.full
 def test_the_baseline_policy_does_what_the_plain_scheduler_does() -> None:
     """Two ways to the same baseline: ``fifo-pod`` through the ledger, and a scheduler that knows nothing of it."""
     seeds = range(5)
