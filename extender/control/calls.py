@@ -160,10 +160,15 @@ async def _set_gate(api: Api, gate: Ref, value: str) -> Outcome:
     return await api.patch(gate, {"data": {"gate": value}})
 
 
+def _unknown(reason: str, why: str) -> Refused:
+    """Return the refusal of an order that no extender of this version gives."""
+    return Refused(0, reason, f"{why}; run the extender and the controller in the same version")
+
+
 async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
     if kind is None or kind.scale:
-        return Refused(0, "NoObject", f"Kohort keeps no annotations on jobs of kind {order.kind}")
+        return _unknown("NoObject", f"Kohort keeps no annotations on jobs of kind {order.kind}")
     written = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
     return await _patch_job(api, order, kind, {"metadata": {"annotations": {**written, **_by(leader)}}})
 
@@ -175,7 +180,7 @@ async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
     """
     kind = KINDS.get(order.kind)
     if kind is None or not kind.suspends:
-        return Refused(0, "NotSuspendable", f"jobs of kind {order.kind} cannot be suspended")
+        return _unknown("NotSuspendable", f"jobs of kind {order.kind} cannot be suspended")
     mark = {"metadata": {"annotations": {RELEASED: "true" if order.suspend else None, **_by(leader)}}}
     patch = {**mark, **kind.suspend_patch(order.suspend, order.ps if kind.ps_restarts else None)}
     return await _patch_job(api, order, kind, patch)
@@ -184,7 +189,7 @@ async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:
 async def _set_replicas(api: Api, order: ReplicaOrder, leader: str) -> Outcome:
     kind = KINDS.get(order.kind)
     if kind is None or not kind.resizes:
-        return Refused(0, "NotElastic", f"the workers of jobs of kind {order.kind} cannot be changed")
+        return _unknown("NotElastic", f"the workers of jobs of kind {order.kind} cannot be changed")
     patch = kind.workers_patch(order.workers)
     bounds = {MIN_WORKERS: order.min_workers, MAX_WORKERS: order.max_workers}
     notes = {name: str(bound) for name, bound in bounds.items() if bound is not None}

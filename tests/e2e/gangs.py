@@ -24,6 +24,11 @@ OUR_GATE = "kohort.dev/admission"
 HOLD = "tests.kohort.dev/hold"
 ROLE, INDEX = (f"training.kubeflow.org/{k}" for k in ("replica-type", "replica-index"))
 OPERATOR = "training-operator"
+# Objects whose controllers create deleted pods again, each kind before the one that it creates.
+OWNERS = (
+    "/apis/batch/v1/namespaces/{namespace}/jobs", "/apis/apps/v1/namespaces/{namespace}/statefulsets",
+    "/apis/apps/v1/namespaces/{namespace}/deployments", "/apis/apps/v1/namespaces/{namespace}/replicasets",
+)  # fmt: skip
 
 
 def wait_gated(plane: ControlPlane, space: str) -> None:
@@ -122,9 +127,13 @@ def own_namespace(plane: ControlPlane, name: str) -> Iterator[str]:
 
 
 def empty(plane: ControlPlane, namespace: str) -> None:
-    """Delete the namespace's TFJobs and pods; eight threads do it, because one takes minutes for 1,000 pods."""
+    """Delete the namespace's TFJobs, the objects of OWNERS, and its pods.
+
+    Eight threads delete the pods, because one takes minutes for 1,000 pods.
+    """
     path = f"/api/v1/namespaces/{namespace}/pods"
-    plane.api.delete(TFJOBS.format(namespace=namespace))
+    for owners in (TFJOBS, *OWNERS):
+        plane.api.delete(f"{owners.format(namespace=namespace)}?propagationPolicy=Background")
 
     def delete(name: str) -> None:
         with suppress(ControlPlaneError):  # The pod may be gone by now.

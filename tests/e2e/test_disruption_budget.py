@@ -44,8 +44,7 @@ def kohort(live_plane: ControlPlane) -> Iterator[Kohort]:
 def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
     with own_namespace(live_plane, request.node.name) as name:
         yield name
-        for path in (BUDGETS.format(name), SETS.format(name)):
-            live_plane.api.delete(path)
+        live_plane.api.delete(BUDGETS.format(name))
 
 
 @dataclass(slots=True)

@@ -37,7 +37,6 @@ def kohort(live_plane: ControlPlane) -> Iterator[Kohort]:
 def space(live_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
     with own_namespace(live_plane, request.node.name) as name:
         yield name
-        live_plane.kubectl("delete", "jobs,statefulsets", "--all", "-n", name, "--wait=true", "--timeout=180s")
 
 
 @contextmanager

@@ -33,12 +33,6 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
         yield started
 
 
-@pytest.fixture
-def space(plane: ControlPlane, space: str) -> Iterator[str]:
-    yield space
-    plane.kubectl("delete", "deployments", "--all", "-n", space, "--wait=true", "--timeout=60s")
-
-
 def rigid(name: str, space: str, **more: Any) -> Json:
     """Return a Deployment of one pod without Kohort's annotations; ``more`` goes into its container."""
     container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "1"}}, **more}

@@ -50,12 +50,6 @@ def kohort(plane: ControlPlane) -> Iterator[Kohort]:
     started.stop()
 
 
-@pytest.fixture
-def space(plane: ControlPlane, space: str) -> Iterator[str]:
-    yield space
-    plane.kubectl("delete", "jobs,statefulsets", "--all", "-n", space, "--wait=true", "--timeout=60s")
-
-
 def events(plane: ControlPlane, space: str, name: str) -> list[tuple[str, str, str]]:
     """Return type, reason and note of each Event that Kohort's controller wrote on that object."""
     found = plane.api.get(f"/apis/events.k8s.io/v1/namespaces/{space}/events")["items"]

@@ -353,6 +353,27 @@ async def test_a_condition_that_is_not_false_is_left_alone(found: Any, status: i
     assert api.written == []
 
 
+@pytest.mark.parametrize(
+    ("call", "reason", "why"),
+    [
+        (Note(NoteOrder("u", "team", "j", "Deployment", 42, memory="m")), "NoObject", "keeps no annotations"),
+        (Suspend(SuspendOrder("u", "team", "j", "Deployment", True, 42)), "NotSuspendable", "cannot be suspended"),
+        (SetReplicas(ReplicaOrder("u", "team", "j", "JobSet", 3, 2, 42)), "NotElastic", "cannot be changed"),
+        (Suspend(SuspendOrder("u", "team", "j", "NewKind", True, 42)), "NotSuspendable", "kind NewKind cannot be"),
+    ],
+    ids=["notes", "suspension", "replicas", "a kind of a later version"],
+)
+@virtual
+async def test_an_order_of_another_version_is_refused_with_what_to_do(call: Any, reason: str, why: str) -> None:
+    api = FakeApi()
+    refused = await perform(api, call, GATE_MAP)
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.status) == (reason, 0)
+    assert why in refused.message
+    assert refused.message.endswith("; run the extender and the controller in the same version")
+    assert api.written == []
+
+
 BY_LEADER = {
     "notes": Note(NoteOrder("u", "team", "j", "TFJob", 42, memory="m")),
     "suspension": Suspend(SuspendOrder("u", "team", "j", "TFJob", True, 42)),
