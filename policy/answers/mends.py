@@ -23,7 +23,7 @@ MENDS: dict[Reason, str] = {
     Reason.ROOM_HELD: "set spec.runPolicy.cleanPodPolicy: Running on the finished jobs, or delete them",
     Reason.ROOM_OF_OTHERS: "end or move pods of other schedulers, add nodes, or keep nodes for Kohort by a taint",
     Reason.ROOM_BEING_FREED: "wait: pods of other jobs are stopping for this gang; kohort explain names them",
-    Reason.RESIZE_REFUSED: "find out what refuses the other job's resize: an admission policy, a webhook, or RBAC",
+    Reason.RESIZE_REFUSED: "find out what refuses the resize: an admission policy, a webhook, or RBAC",
     Reason.RESIZES_LIMITED: (
         "wait: within a minute jobs may be resized again; the limit is the setting resizes_per_minute"
     ),

@@ -209,7 +209,7 @@ TEXTS: dict[Reason, str] = {
         "names these pods"
     ),
     Reason.RESIZE_REFUSED: (
-        "kohort: the API server refuses the resize of another job that was to free room for the gang; kohort "
+        "kohort: the API server refuses a resize that the gang's plan needs, of another job or of its own; kohort "
         "explain quotes the refusal"
     ),
     Reason.RESIZES_LIMITED: (

@@ -1,8 +1,8 @@
 """Keeps writes that the API server refuses, with its message, and reports each of them once.
 
 A resize that is refused by an admission policy, or for lack of a permission, would be refused again. So the decision is
-taken back: no plan waits any longer for the room of such a shrink, and no room is kept for the workers of such a
-growth.
+taken back: no plan waits any longer for the room of such a shrink, or for surplus pods that it was to remove, and no
+room is kept for the workers of such a growth.
 """
 
 from __future__ import annotations
@@ -91,9 +91,15 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
     for uid, writes in sorted(draft.now.refused_writes.items()):
         resize = next((one for one in writes if one.write == SET_REPLICAS and one.lasting), None)
         job, gang = draft.now.jobs.get(uid), draft.gang(uid)
-        if resize is None or job is None or job.worker is None or gang.state is not State.RUNNING:
+        if resize is None or job is None or job.worker is None:
             continue
-        if gang.workers < job.worker.replicas and gang.scaling.on_behalf_of:
+        if gang.state is State.PLANNED and job.unnumbered and gang.workers < job.worker.replicas:
+            # No worker is bound before the surplus pods are gone (``surplus_first``), and they stay.
+            _forget(draft, uid, resize)
+            effects += give_up(draft, replace(gang, refused=resize), now, Reason.RESIZE_REFUSED)
+        elif gang.state is not State.RUNNING:
+            continue
+        elif gang.workers < job.worker.replicas and gang.scaling.on_behalf_of:
             effects += _keep_workers(draft, job, gang, resize, now)
         elif gang.workers > job.worker.replicas and gives_back and job.elastic:
             effects += _drop_growth(draft, job, gang, resize, now)

@@ -100,6 +100,42 @@ def test_who_waits_takes_other_room_in_the_same_step() -> None:
     assert (world.state("heavy"), set(world.plan("heavy").values())) == (State.PLANNED, {"n2"})
 
 
+def crowded(lasting: bool) -> World:
+    """Let a Deployment of five pods be planned with two, and let the API server refuse to remove its other pods."""
+    world = World().nodes(node("n1", cpu=5))
+    world.submit(job("big", kind="Deployment", one_by_one=False, unnumbered=True).workers(2, 5, asked=5, cpu=2))
+    assert (world.state("big"), world.gang("big").workers) == (State.PLANNED, 2)
+    assert [one.workers for one in desired(world.snapshot, 500).replicas] == [2]
+    world.do(WritesRefused((resize(lasting),)))
+    return world
+
+
+def test_a_plan_that_waits_for_pods_that_may_not_be_removed_is_given_up_and_says_why() -> None:
+    """No worker of a Deployment is bound before its surplus pods are gone, so the plan would only keep room."""
+    world = crowded(lasting=True)
+    assert world.state("big") is State.WAITING
+    assert [e.reason for e in world.effects if isinstance(e, Released)] == [Reason.RESIZE_REFUSED]
+    assert world.reason("big") == Reason.BACKING_OFF.value
+    told = explain(world.snapshot, "job-big", world.policy, world.now)
+    assert told is not None
+    assert told.waits is not None
+    assert FIXED in told.waits.detail
+    world.submit(job("other").workers(2, cpu=2).arrived(1))
+    assert world.state("other") is State.PLANNED, "its room is promised to nobody"
+
+
+def test_such_a_plan_is_made_again_after_a_pause_and_may_then_succeed() -> None:
+    world = crowded(lasting=True)
+    world.do(WritesRefused(()))
+    world.pass_time(world.snapshot.rules.backoff_initial_seconds + 1)
+    assert world.state("big") is State.PLANNED
+    assert [one.workers for one in desired(world.snapshot, 500).replicas] == [2], "the resize is tried again"
+
+
+def test_such_a_plan_stays_where_the_refusal_may_pass() -> None:
+    assert crowded(lasting=False).state("big") is State.PLANNED
+
+
 def test_what_may_pass_is_only_told() -> None:
     """A conflict, a refusal by a PodDisruptionBudget or a lost answer may pass, so only the plan's deadline ends the
     plan.
