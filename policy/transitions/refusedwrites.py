@@ -94,9 +94,7 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
         if resize is None or job is None or job.worker is None:
             continue
         if gang.state is State.PLANNED and job.unnumbered and gang.workers < job.worker.replicas:
-            # No worker is bound before the surplus pods are gone (``surplus_first``), and they stay.
-            _forget(draft, uid, resize)
-            effects += give_up(draft, replace(gang, refused=resize), now, Reason.RESIZE_REFUSED)
+            effects += _stop_waiting(draft, gang, resize, now)
         elif gang.state is not State.RUNNING:
             continue
         elif gang.workers < job.worker.replicas and gang.scaling.on_behalf_of:
@@ -131,6 +129,14 @@ def _keep_workers(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now:
     draft.put_gang(replace(gang, scaling=replace(gang.scaling, kept_at=now), refused=resize))
     _forget(draft, job.uid, resize)
     return [*effects, Resize(job.uid, workers, kept)]
+
+
+def _stop_waiting(draft: Draft, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:
+    """Give up a Deployment's plan: no worker may be bound before the surplus pods are gone (``surplus_first``), and
+    they stay.
+    """
+    _forget(draft, gang.job_uid, resize)
+    return give_up(draft, replace(gang, refused=resize), now, Reason.RESIZE_REFUSED)
 
 
 def _drop_growth(draft: Draft, job: Job, gang: Gang, resize: RefusedWrite, now: float) -> list[Effect]:

@@ -88,7 +88,15 @@ def quotas_not_read() -> list[Patch]:
     return [(translate, "quota_events", lambda item, gone: [])]
 
 
+def surplus_waits_for_a_refused_shrink() -> list[Patch]:
+    """Once in Kohort: the plan of a Deployment keeps its room until its surplus pods are gone, which admission refuses
+    to remove.
+    """
+    return [(refusedwrites, "_stop_waiting", lambda draft, gang, resize, now: [])]
+
+
 OTHER_MUTANTS: Final[tuple[Callable[[], list[Patch]], ...]] = (
     nominated_pods_not_counted, slot_given_again_to_the_preempted, no_second_look, conditions_not_heard,
     refused_resize_taken_for_done, refused_binding_keeps_its_room, refusals_not_told, quotas_not_read,
+    surplus_waits_for_a_refused_shrink,
 )  # fmt: skip

@@ -44,6 +44,7 @@ NOT_KEPT: Final = frozenset(
         "rollback-on-ambiguous-bind",
         "slot-given-again-to-the-preempted",
         "stale-deletion-costs",
+        "surplus-waits-for-a-refused-shrink",
         "the-asked-node-is-bound",
         "unlisted-pod-stays-a-member",
         "wall-clock-in-a-timeout",
