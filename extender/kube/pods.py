@@ -35,6 +35,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
     scheduled = condition(status, "PodScheduled")
     opted_in = text(spec, "schedulerName") == scheduler_name
     requests = _requests(spec, status)
+    gates = {text(gate, "name") for gate in listed(spec, "schedulingGates")}
     return Pod(
         uid=text(meta, "uid"),
         namespace=namespace,
@@ -48,7 +49,7 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         opted_in=opted_in,
         terminating=bool(meta.get("deletionTimestamp")),
         finalizers=_finalizers(meta),
-        gated=any(text(gate, "name") == GATE for gate in listed(spec, "schedulingGates")),
+        gated=GATE in gates,
         places=_places(spec) if opted_in else None,
         refused=scheduled.get("status") == "False" and scheduled.get("reason") != "SchedulingGated",
         refusal=text(scheduled, "message")[:LONGEST_REFUSAL],
@@ -65,14 +66,8 @@ def read_pod(item: dict[str, Any], scheduler_name: str, of: Membership = NOBODY)
         since=seconds(meta, "creationTimestamp"),
         version=whole(meta, "resourceVersion"),
         limits=_limits(spec) if opted_in else NOTHING,
-        gates=_other_gates(spec) if opted_in else (),
+        gates=tuple(sorted(gates - {GATE, ""})) if opted_in else (),
     )
-
-
-def _other_gates(spec: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names of the pod's scheduling gates that are not Kohort's."""
-    names = {text(gate, "name") for gate in listed(spec, "schedulingGates")}
-    return tuple(sorted(names - {GATE, ""}))
 
 
 def _volumes(spec: dict[str, Any], name: str) -> tuple[str, ...]:

@@ -62,13 +62,16 @@ def limits_of(spec: Json, field: str) -> Resources:
     if spec.get("resources") is not None:
         stated = mapping(spec["resources"], f"{field}.resources")
         whole = Resources({**whole.amounts, **_amounts(stated.get("limits"), f"{field}.resources.limits").amounts})
-    overhead = _amounts(spec.get("overhead"), f"{field}.overhead")
+    if spec.get("overhead") is None:
+        return whole
+    overhead = _amounts(spec["overhead"], f"{field}.overhead")
     return Resources({name: amount + overhead[name] for name, amount in whole.amounts.items()})
 
 
 def _limited(container: Json, field: str) -> Resources:
     """Return the resource limits of one container. ``field``: the container's path, for messages."""
-    return _amounts(mapping(container.get("resources"), f"{field}.resources").get("limits"), f"{field}.resources")
+    resources = mapping(container.get("resources"), f"{field}.resources")
+    return _amounts(resources.get("limits"), f"{field}.resources.limits")
 
 
 def _containers(spec: Json, field: str, ask: Ask) -> Resources:
@@ -96,7 +99,7 @@ def _asked(container: Json, field: str) -> Resources:
     resources = mapping(container.get("resources"), f"{field}.resources")
     limits = _amounts(resources.get("limits"), f"{field}.resources.limits")
     asked = _amounts(resources.get("requests"), f"{field}.resources.requests")
-    return Resources({**limits.amounts, **asked.amounts})
+    return Resources({**limits.amounts, **asked.amounts}) if limits.amounts else asked
 
 
 def _resizing(spec: Json, field: str, status: Mapping[str, Any]) -> Resources:
@@ -149,6 +152,8 @@ def _is_pod_level(name: str) -> bool:
 
 
 def _amounts(value: object, field: str) -> Resources:
+    if value is None:
+        return NOTHING
     return Resources({str(name): amount(str(name), value, field) for name, value in mapping(value, field).items()})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from policy.answers.explanation import Ahead, Explanation, HeldRoom, NodeRoom, ProvedChange, RoleNeed, Schedule, Waits
 from policy.answers.foresee import foresee
@@ -14,12 +15,12 @@ from policy.answers.refusals import backs_off_from_refusal
 from policy.answers.standing import grounds
 from policy.answers.unblock import unblock
 from policy.answers.unplaced import unplaced_in_words, unplaced_of
-from policy.cluster.amounts import amounts
+from policy.cluster.amounts import Amounts, amounts
 from policy.cluster.gang import ADMITTED, Gang, State
 from policy.cluster.job import Job, Slot
 from policy.cluster.preemption import preemptors
 from policy.cluster.reasons import Reason, Verdict
-from policy.cluster.resources import largest_share
+from policy.cluster.resources import Resources, largest_share
 from policy.cluster.snapshot import Snapshot, missing_pods, priority_of, reason_of
 from policy.cluster.trouble import is_kept_by_gates, trouble_of
 from policy.cluster.words import counted, ending_in_words, lack_in_words, listed
@@ -224,6 +225,12 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
     The nodes that lack least come first, and those that the gang may not use come last.
     """
     ask = ask_of(snapshot, job, job.min_workers)
+
+    @cache  # Many nodes have the same amounts free.
+    def figures(free: Resources) -> tuple[Amounts, Amounts, float]:
+        missing = ask.whole.shortfall(free)
+        return amounts(free), amounts(missing), largest_share(missing.amounts, ask.whole.amounts)
+
     rows = []
     for name, node in sorted(snapshot.nodes.items()):
         refused = node.closed
@@ -231,11 +238,9 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
             refused = "not offered by kube-scheduler"
         elif not refused and not takes_all(node, ask):
             refused = "its taints or labels keep members off it"
-        free = snapshot.free(name)
-        missing = ask.whole.shortfall(free)
-        promised = preemptors(snapshot.preemptions, snapshot.pods, [name])
-        row = NodeRoom(name, amounts(free), amounts(missing), refused, promised)
-        rows.append((bool(refused), largest_share(missing.amounts, ask.whole.amounts), name, row))
+        free, missing, share = figures(snapshot.free(name))
+        promised = preemptors(snapshot.preemptions, snapshot.pods, [name]) if name in snapshot.preemptions else ()
+        rows.append((bool(refused), share, name, NodeRoom(name, free, missing, refused, promised)))
     return tuple(row for *_, row in sorted(rows))
 
 

@@ -12,7 +12,7 @@ from policy.cluster.kept import until_anything_changes, until_emptied_room_chang
 from policy.cluster.node import Node
 from policy.cluster.pod import Pod
 from policy.cluster.resources import NOTHING, Resources, largest_share
-from policy.cluster.snapshot import Snapshot
+from policy.cluster.snapshot import Charge, Snapshot
 from policy.cluster.words import ending_in_words, listed
 from policy.placement.ask import Ask
 from policy.placement.binding import (
@@ -64,11 +64,12 @@ class Part:
         return self.name if self.job else f"{self.name} on {self.node}"
 
 
-def parts(snapshot: Snapshot, keys: Iterable[str], kinds: Collection[str]) -> Iterator[Part]:
-    """Yield the room that holders of these kinds have, by the entries of ``Snapshot.charges`` with these keys."""
-    for key in keys:
-        for of, (node, requests) in snapshot.charges.get(key, NO_CHARGE).items():
-            pod = snapshot.pods.get(of) if isinstance(of, str) else None
+def parts(snapshot: Snapshot, charges: Iterable[tuple[str, Charge]], kinds: Collection[str]) -> Iterator[Part]:
+    """Yield the room that holders of these kinds have, of these entries of ``Snapshot.charges``."""
+    pod_of = snapshot.pods.get
+    for key, charge in charges:
+        for of, (node, requests) in charge.items():
+            pod = pod_of(of) if isinstance(of, str) else None
             if pod is not None:
                 if (kind := _kind_of(snapshot, pod)) in kinds:
                     yield _pod_part(snapshot, pod, kind, requests)
@@ -111,7 +112,7 @@ class _EveryHolder:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self.not_jobs = tuple(parts(snapshot, snapshot.charges, NOT_JOBS))
+        self.not_jobs = tuple(parts(snapshot, snapshot.charges.items(), NOT_JOBS))
         closed = {CLOSED} if any(_shut(node) for node in snapshot.nodes.values()) else set()
         self._there = frozenset(closed.union((JOBS, *(part.kind for part in self.not_jobs))))
         self._rooms: dict[frozenset[str], Room] = {}
@@ -149,7 +150,8 @@ class Holders:
         """Take the holders of the snapshot; the room of the job ``own`` is never assumed to be released."""
         self._snapshot, self._every = snapshot, _every_holder(snapshot)
         keys = (own, *(pod.uid for pod in snapshot.every_pod_of(own)))
-        self._own = tuple(parts(snapshot, keys, (JOBS, HELD)))
+        charges = ((key, snapshot.charges.get(key, NO_CHARGE)) for key in keys)
+        self._own = tuple(parts(snapshot, charges, (JOBS, HELD)))
         self._rooms: dict[frozenset[str], Room] = {}
 
     def without(self, lifted: frozenset[str]) -> Room:
