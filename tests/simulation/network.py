@@ -8,6 +8,7 @@ A request that has left its sender is carried out, even if the sender is killed.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -112,6 +113,8 @@ class ApiLine:
         self.dead = False
         self.stalled = 0  # number of the process's watches that have stopped delivering events without an error
         self.stalled_until = 0.0
+        # since when the process is not told of changes of pods; infinite while its watch of pods works
+        self.blind_since = math.inf
         self.reaches_lease: Callable[[], bool] = lambda: True
         # whether the process was paused between the decision and the write of its last request
         self.woke_in_write = False
@@ -178,19 +181,29 @@ class ApiLine:
         if fault := self._fault_at("watch-refused", at=[f"watch {resource}{ANY}"]):
             busy = fault.draw("busy", lambda chance: chance.random() < 0.5)
             raise ClusterError(429, "TooManyRequests", "", 1.0) if busy else error_500()
+        if resource == PODS:
+            self.blind_since = math.inf
         seen: list[Json] = []
-        async with aclosing(self._api.watch(resource, resource_version, timeout)) as batches:
-            async for found in batches:
-                events = list(found)
-                if events:
-                    await sleep(self._latency())
-                    async for batch in self._disturbed(resource, events, seen):
+        try:
+            async with aclosing(self._api.watch(resource, resource_version, timeout)) as batches:
+                async for found in batches:
+                    events = list(found)
+                    if events:
+                        await sleep(self._latency())
+                        async for batch in self._disturbed(resource, events, seen):
+                            await self._alive()
+                            yield batch
+                    else:
                         await self._alive()
-                        yield batch
-                else:
-                    await self._alive()
-                    yield events
-                seen = (seen + events)[-12:]
+                        yield events
+                    seen = (seen + events)[-12:]
+        finally:
+            self._blind(resource)
+
+    def _blind(self, resource: Resource) -> None:
+        """Note that the process is not told of changes of this kind of object from now on."""
+        if resource == PODS:
+            self.blind_since = min(self.blind_since, loop_time())
 
     async def _undisturbed(self, found: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """Yield the API server's answers without faults; they use none of the seed's random numbers."""
@@ -213,12 +226,14 @@ class ApiLine:
         match fault.kind:
             case "watch-stalled":
                 self.stalled += 1
+                self._blind(resource)
                 try:
                     await forever()
                 finally:
                     self.stalled -= 1
                     self.stalled_until = loop_time()
             case "watch-410":
+                self._blind(resource)
                 yield [{"type": "ERROR", "object": {"code": 410, "reason": "Expired"}}]
                 await forever()
             case "watch-tail-lost":
@@ -228,6 +243,7 @@ class ApiLine:
                 yield events
                 raise ClusterError(0, "Disconnected")
             case "watch-undecodable":
+                self._blind(resource)
                 yield [{"type": "ERROR", "object": {"code": 200, "reason": "Undecodable"}}]
                 await forever()
             case "watch-late":

@@ -347,7 +347,8 @@ class Witness(WriteWatcher):
                 slots.add(slot)
         if any(complete(job, slots, minimum) for minimum in self._minimums(past, now)):
             past.committed = now
-        elif now - max(past.held_until, past.committed) > STALE:
+        elif min(now, line.blind_since) - max(past.held_until, past.committed) > STALE:
+            # A process whose list of pods fails again and again knows nothing of what came after its last watch.
             missing = ", ".join(str(s) for s in job.spec.slots if s not in slots)
             self.violated("S1", f"{job.key}: {pod.name} is sent to its node although {missing} did not ask to be bound")
 
