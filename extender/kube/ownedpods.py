@@ -101,7 +101,11 @@ def keep_or_assign_slots(
         for uid in uids
         if (bound_slot := _slot_of_binding(owned, uid)) is not None and bound_slot.role == roles[uid]
     }
-    taken = {slot: uid for uid in uids if (slot := owned.slots.get(uid)) is not None}
+    taken: dict[Slot, str] = {}
+    for uid in uids:
+        # A late event may show a pod as it was before it terminated, when another pod has got its slot already.
+        if (slot := owned.slots.get(uid)) is not None and taken.setdefault(slot, uid) != uid:
+            del owned.slots[uid]
     homeless = deque(
         uid
         for uid in uids

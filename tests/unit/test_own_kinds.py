@@ -490,6 +490,19 @@ def test_a_follower_takes_the_places_in_which_the_leader_has_bound_a_groups_pods
     assert grouped.slots() == {"a": "worker-1", "b": "worker-2", "c": "worker-0"}
 
 
+def test_a_member_that_a_late_event_shows_as_it_was_before_it_terminated_has_its_slot_again() -> None:
+    """When b terminated, c got its slot; then b is shown once more as it was before (simulation seed 2100)."""
+    grouped = Grouped()
+    for index, name in enumerate("abc"):
+        grouped.sees(name, node="n1", slot=f"worker-{index}")
+    going = in_group(COSCHEDULING, "b", node="n1", slot="worker-1")
+    going["metadata"]["deletionTimestamp"] = "2026-11-21T09:05:00Z"
+    grouped.take(grouped.translator.events(PODS, {"type": "MODIFIED", "object": going}))
+    assert grouped.slots()["c"] == "worker-1"
+    grouped.sees("b", node="n1", slot="worker-1")
+    assert grouped.slots() == {"a": "worker-0", "b": "worker-1", "c": "worker-2"}
+
+
 def test_a_follower_takes_the_leaders_members_for_its_own() -> None:
     """The follower saw the pods in another order, and let other ones wait (simulation seed 35)."""
     grouped = Grouped(least=2)
