@@ -491,16 +491,16 @@ def test_a_follower_takes_the_places_in_which_the_leader_has_bound_a_groups_pods
 
 
 def test_a_member_that_a_late_event_shows_as_it_was_before_it_terminated_has_its_slot_again() -> None:
-    """When b terminated, c got its slot; then b is shown once more as it was before (simulation seed 2100)."""
+    """When c terminated, b got its slot; then c is shown once more as it was before (simulation seed 2100)."""
     grouped = Grouped()
-    for index, name in enumerate("abc"):
+    for index, name in enumerate("acb"):
         grouped.sees(name, node="n1", slot=f"worker-{index}")
-    going = in_group(COSCHEDULING, "b", node="n1", slot="worker-1")
+    going = in_group(COSCHEDULING, "c", node="n1", slot="worker-1")
     going["metadata"]["deletionTimestamp"] = "2026-11-21T09:05:00Z"
     grouped.take(grouped.translator.events(PODS, {"type": "MODIFIED", "object": going}))
-    assert grouped.slots()["c"] == "worker-1"
-    grouped.sees("b", node="n1", slot="worker-1")
-    assert grouped.slots() == {"a": "worker-0", "b": "worker-1", "c": "worker-2"}
+    assert grouped.slots()["b"] == "worker-1"
+    grouped.sees("c", node="n1", slot="worker-1")
+    assert grouped.slots() == {"a": "worker-0", "b": "worker-2", "c": "worker-1"}
 
 
 def test_a_follower_takes_the_leaders_members_for_its_own() -> None:
