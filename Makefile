@@ -42,7 +42,7 @@ cluster-down: $(DEV) ## end what `make cluster` started
 ##@ Test it
 
 .PHONY: test
-test: $(DEV) ## the gate: all checks, and the tests that a change is most likely to break (8 minutes)
+test: $(DEV) ## the gate: all checks, and the tests that a change is most likely to break (8 to 20 minutes)
 	@$(BIN)/python -m tests.commands test $(ARGS)
 
 .PHONY: full
