@@ -231,6 +231,7 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
         missing = ask.whole.shortfall(free)
         return amounts(free), amounts(missing), largest_share(missing.amounts, ask.whole.amounts)
 
+    promised = {name: preemptors(snapshot.preemptions, snapshot.pods, [name]) for name in snapshot.preemptions}
     rows = []
     for name, node in sorted(snapshot.nodes.items()):
         refused = node.closed
@@ -239,8 +240,8 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
         elif not refused and not takes_all(node, ask):
             refused = "its taints or labels keep members off it"
         free, missing, share = figures(snapshot.free(name))
-        promised = preemptors(snapshot.preemptions, snapshot.pods, [name]) if name in snapshot.preemptions else ()
-        rows.append((bool(refused), share, name, NodeRoom(name, free, missing, refused, promised)))
+        row = NodeRoom(name, free, missing, refused, promised.get(name, ()))
+        rows.append((bool(refused), share, name, row))
     return tuple(row for *_, row in sorted(rows))
 
 

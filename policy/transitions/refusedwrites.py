@@ -93,14 +93,14 @@ def heed_refused(draft: Draft, now: float, *, gives_back: bool) -> list[Effect]:
         job, gang = draft.now.jobs.get(uid), draft.gang(uid)
         if resize is None or job is None or job.worker is None:
             continue
-        if gang.state is State.PLANNED and job.unnumbered and gang.workers < job.worker.replicas:
-            effects += _stop_waiting(draft, gang, resize, now)
-        elif gang.state is not State.RUNNING:
-            continue
-        elif gang.workers < job.worker.replicas and gang.scaling.on_behalf_of:
-            effects += _keep_workers(draft, job, gang, resize, now)
-        elif gang.workers > job.worker.replicas and gives_back and job.elastic:
-            effects += _drop_growth(draft, job, gang, resize, now)
+        shrinks, grows = gang.workers < job.worker.replicas, gang.workers > job.worker.replicas
+        match gang.state:
+            case State.PLANNED if shrinks and job.unnumbered:
+                effects += _stop_waiting(draft, gang, resize, now)
+            case State.RUNNING if shrinks and gang.scaling.on_behalf_of:
+                effects += _keep_workers(draft, job, gang, resize, now)
+            case State.RUNNING if grows and gives_back and job.elastic:
+                effects += _drop_growth(draft, job, gang, resize, now)
     return effects
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from lab.sim.objects import WorkloadKind
 from tests.commands.fullstate import STATE
@@ -129,13 +129,12 @@ def remembered(file: Path) -> list[SeedReport]:
     whole, _, cut = file.read_text().rpartition("\n")
     if cut:
         file.write_text(whole + "\n" if whole else "")
-    found = (json.loads(line) for line in whole.splitlines())
-    return [
-        SeedReport(
-            **{**one, "marks": tuple(one["marks"]), "faults": Counter(one["faults"]), "did": Counter(one["did"])}
-        )
-        for one in found
-    ]
+    return [_report(json.loads(line)) for line in whole.splitlines()]
+
+
+def _report(row: dict[str, Any]) -> SeedReport:
+    own = {"marks": tuple(row["marks"]), "faults": Counter(row["faults"]), "did": Counter(row["did"])}
+    return SeedReport(**{**row, **own})
 
 
 def remember(file: Path, report: SeedReport) -> None:
