@@ -250,6 +250,41 @@ def test_a_scale_subresource_that_is_refused_is_told_too(plane: ControlPlane, ko
 
 
 @pytest.mark.full
+def test_a_deployment_that_may_not_be_made_smaller_keeps_no_room(
+    plane: ControlPlane, kohort: Kohort, space: str
+) -> None:
+    """Six pods do not fit, so fewer are planned; none is bound before the others are gone, and those may not go."""
+    words = "deployments keep their size"
+    container = {"name": "train", "image": "none", "resources": {"requests": {"cpu": "3"}}}
+    inside: Json = {
+        "metadata": {"labels": {"app": "many"}},
+        "spec": {"schedulerName": "kohort", "containers": [container]},
+    }
+    path = f"/apis/apps/v1/namespaces/{space}/deployments"
+    notes = {"kohort.dev/min-workers": "2", "kohort.dev/max-workers": "6"}
+    meta = {"name": "many", "namespace": space, "annotations": notes}
+    spec = {"replicas": 6, "selector": {"matchLabels": {"app": "many"}}, "strategy": {"type": "Recreate"}}
+    made: Json = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": {**spec, "template": inside}}
+    # A Deployment of another scheduler shows when the policy is in force.
+    elsewhere = {**inside, "spec": {**inside["spec"], "schedulerName": "nobody"}}
+    probe: Json = {**made, "metadata": {**meta, "name": "probe"}, "spec": {**spec, "template": elsewhere}}
+    same = "object.spec.replicas == oldObject.spec.replicas"
+    with denied(plane, space, rule("apps", "deployments/scale"), same, words):
+        plane.api.create(path, probe)
+        until(lambda: refuses(plane, f"{path}/probe/scale", {"spec": {"replicas": 5}}, words), "in force")
+        plane.api.create(path, made)
+        until(lambda: warned(plane, space, "many", "refused to resize", words), "told",
+              seen=lambda: (events(plane, space, "many"), explain(kohort, space, "many")))  # fmt: skip
+        until(lambda: words in (explain(kohort, space, "many")["waits"] or {}).get("detail", ""), "why it backs off",
+              seen=lambda: explain(kohort, space, "many"))  # fmt: skip
+        submit(plane, TFJob(space, "other", workers=10))
+        until(lambda: bound(plane, space, "other") == 11, "another job in the room that was planned")
+        assert bound(plane, space, "many") == 0
+    plane.api.delete(f"/apis/kubeflow.org/v1/namespaces/{space}/tfjobs/other")
+    until(lambda: bound(plane, space, "many") >= 2, "started once nobody refuses")
+
+
+@pytest.mark.full
 def test_a_webhook_that_is_down_is_told_in_the_api_servers_words(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
