@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from policy.systems.oasis.prices import Array
+from policy.systems.oasis.arithmetic import Array, dot
 
 Counts = NDArray[np.int64]
 # MANY is the number of members that fit on a node if they request nothing. It is finite, because infinities cannot be
@@ -66,14 +66,14 @@ def offer(free: Array, price: Array, roles: tuple[SlotRole, ...]) -> SlotOffer:
     takes = []
     left = free[None]
     for number, role in enumerate(roles):
-        unit = price @ role.request
+        unit = dot(price, role.request)
         order = np.argsort(unit, kind="stable")
         caps = np.where(role.open, room_for(left, role.request), 0.0)[:, order]
         before = np.cumsum(caps, axis=1) - caps
         counts = role.counts[:, None].astype(float)
         put = np.clip(counts - before, 0.0, caps)
         lacking = (put.sum(axis=1) < role.counts) | (role.counts < 0)
-        cost = cost + np.where(lacking, np.inf, put @ unit[order])
+        cost = cost + np.where(lacking, np.inf, dot(put, unit[order]))
         take = np.empty((size, len(order)))
         take[:, order] = put
         takes.append(take.astype(np.int64))

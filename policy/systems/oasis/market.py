@@ -10,7 +10,8 @@ import numpy as np
 
 from policy.cluster.node import Node
 from policy.cluster.resources import Resources
-from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
+from policy.systems.oasis.arithmetic import Array
+from policy.systems.oasis.prices import Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Book, Plan, Seen
 
 

@@ -14,8 +14,9 @@ from policy.cluster.job import PS, WORKER
 from policy.cluster.node import Node
 from policy.cluster.resources import NOTHING, Resources
 from policy.placement.fit import accepts
+from policy.systems.oasis.arithmetic import Array
 from policy.systems.oasis.dp import Best, Counts, SlotOffer, SlotRole, best_schedule, most_work, offer, room_for
-from policy.systems.oasis.prices import Array, Ground, Prices, Pricing
+from policy.systems.oasis.prices import Ground, Prices, Pricing
 from policy.systems.oasis.schedule import Plan, Seen, Shift
 from policy.systems.oasis.steady import steady_schedule
 from policy.systems.oasis.workload import Work

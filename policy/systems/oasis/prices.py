@@ -19,10 +19,10 @@ from policy.cluster.job import PS, WORKER
 from policy.cluster.node import Node
 from policy.cluster.resources import BANDWIDTH, Resources
 from policy.cluster.snapshot import Snapshot
+from policy.systems.oasis.arithmetic import Array, exp, ln
 from policy.systems.oasis.schedule import Plan, Seen, taken
 from policy.systems.oasis.workload import POOL
 
-Array = NDArray[np.float64]
 # The number of pods that a node takes has no price: it is a limit of a hundred or more, not a resource that is used up.
 UNPRICED = "pods"
 
@@ -160,8 +160,7 @@ class Pricing:
         best = np.array([job.best for job in seen])
         if not (takes & (best > 0)).any():
             return None
-        with np.errstate(divide="ignore"):
-            ln_each = np.where(demands > 0, np.log(best)[:, None] - np.log(demands), -np.inf)
+        ln_each = np.where(demands > 0, ln(best)[:, None] - ln(np.where(demands > 0, demands, 1.0)), -np.inf)
         ln_u: Array = ln_each.max(axis=0) + math.log(self.u_scale)
         offered = _offered(ground, role, slots)
         if self.floor is not Floor.RATIO and not offered:
@@ -178,7 +177,7 @@ class Pricing:
 
         offered: T sum c, as a share of the cluster.
         """
-        ln_taken = np.log(np.array([float(job.work) for job in seen]) * sums)
+        ln_taken = ln(np.array([float(job.work) for job in seen]) * sums)
         ln_eta = math.log(offered) - float(ln_taken.min())
         return float((np.array([job.ln_worst for job in seen]) - ln_taken).min()) - math.log(4.0) - ln_eta
 
@@ -222,7 +221,7 @@ class Prices:
             share = np.where(capacity > 0, np.clip(used / capacity, 0.0, 1.0), 1.0)
             low = self._ln_l[:, None]
             ln_price = np.where(np.isfinite(self._ln_u), low + share * (np.maximum(self._ln_u, low) - low), -np.inf)
-        return np.where(self.ground.priced, np.exp(ln_price) / self.ground.totals, 0.0)
+        return np.where(self.ground.priced, exp(ln_price) / self.ground.totals, 0.0)
 
 
 def _either(worker: Bounds | None, server: Bounds | None) -> Bounds | None:

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from policy.systems.oasis.arithmetic import Array
 from policy.systems.oasis.dp import Best, best_schedule, in_blocks
-from policy.systems.oasis.prices import Array
 
 # If the table of one time slot would have more than LARGEST_STATES entries (n times y), workers are planned in blocks,
 # which makes the table smaller.

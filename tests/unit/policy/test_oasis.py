@@ -17,9 +17,10 @@ from policy.cluster.resources import NOTHING
 from policy.cluster.training import Report, Training, Utility
 from policy.desired import desired
 from policy.systems.oasis import Oasis
+from policy.systems.oasis.arithmetic import Array
 from policy.systems.oasis.dp import SlotOffer, SlotRole, offer
 from policy.systems.oasis.policy import OasisCycle
-from policy.systems.oasis.prices import Array, Floor
+from policy.systems.oasis.prices import Floor
 from policy.systems.oasis.schedule import MEMORY, Book, Plan, Postponed
 from policy.systems.oasis.workload import POOL
 from tests.builders import START, JobBuilder, NodeGone, NodeNotOffered, PodGone, State, World, job, members, node, w
