@@ -25,25 +25,24 @@ def broken_relations(settings: Settings) -> Iterator[str]:
     yield from _broken_times(settings)
     yield from _broken_listeners(settings)
     yield from _broken_sharing(settings)
-    yield from _broken_commit(settings)
+    if settings.barrier.commit == "first":
+        yield from against_first(settings)
 
 
-def _broken_commit(settings: Settings) -> Iterator[str]:
+def against_first(settings: Settings) -> Iterator[str]:
     """Yield a message for each setting with which ``barrier.commit: first`` is not allowed.
 
     With ``first``, members are bound before kube-scheduler has chosen their nodes.
     """
-    if settings.barrier.commit != "first":
-        return
     if settings.answer == "ranked":
         yield (
             "barrier.commit: 'first' with answer: ranked would bind members to nodes that kube-scheduler has not "
-            "chosen; allowed: all, or answer: one-node"
+            "chosen; allowed: auto, all, or answer: one-node"
         )
     if settings.server.tls.on or settings.lease.elect:
         yield (
             "barrier.commit: 'first' with a kube-scheduler that places other pods too (server.tls.peers or "
-            "lease.elect): until it sees the early bindings it may give their room to those pods; allowed: all"
+            "lease.elect): until it sees the early bindings it may give their room to those pods; allowed: auto, all"
         )
 
 

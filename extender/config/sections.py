@@ -95,10 +95,11 @@ class BarrierSettings(Section):
     checkpoint_seconds: SecondsOrZero = Field(
         default=30, description="Time that a job gets to save its state before it is moved; 0: it is not asked to save."
     )
-    commit: Literal["all", "first"] = Field(
-        default="all",
+    commit: Literal["auto", "all", "first"] = Field(
+        default="auto",
         description="When a gang is bound: all: when its minimum is held; first: at its first bind call, if "
-        "kube-scheduler's plugins would look at nothing in its pods but what Kohort checks itself.",
+        "kube-scheduler's plugins would look at nothing in its pods but what Kohort checks itself; auto: first, or all "
+        "where first is not allowed (answer: ranked, server.tls.peers, lease.elect).",
     )
     gangs_at_once: Count = Field(
         default=1024, ge=1, le=1024, description="Gangs whose binds may be held at the same time."

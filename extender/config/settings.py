@@ -13,7 +13,7 @@ from typing import Final, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from extender.config.relations import broken_relations
+from extender.config.relations import against_first, broken_relations
 from extender.config.sections import (
     ApiSettings,
     BarrierSettings,
@@ -150,6 +150,12 @@ class Settings(BaseSettings):
     def policy_parameters(self) -> dict[str, bool | int | float | str]:
         """Return the parameters of the policy for ``make_policy``, by name."""
         return self.kod2.model_dump() | self.parameters if self.base == "kod2" else self.parameters
+
+    @property
+    def commits_first(self) -> bool:
+        """Tell whether an eligible gang is bound at its first bind call."""
+        commit = self.barrier.commit
+        return commit == "first" or (commit == "auto" and next(against_first(self), None) is None)
 
     @property
     def largest_gang(self) -> int:

@@ -1,4 +1,4 @@
-"""Checks that kube-scheduler's profile allows gangs to be bound at their first bind call (``barrier.commit: first``).
+"""Checks that kube-scheduler's profile allows gangs to be bound at their first bind call (``barrier.commit``).
 
 No plugin sees a member that is bound early. So the profile may have only plugins of the table in
 ``policy/placement/plugins.py``, whose checks Kohort makes itself or knows to have nothing to check in such members, and
@@ -15,15 +15,16 @@ from extender.kubescheduler.schedulerconfig import ConfigFinding, Configuration,
 from policy.placement.plugins import PLUGINS, unknown
 
 ALL: Final = "Set barrier.commit: all in the settings."
-UNSEEN: Final = "With barrier.commit: first, members are bound that it has never seen."
+EARLY: Final = "barrier.commit: auto or first"
+UNSEEN: Final = f"With {EARLY}, members are bound that it has never seen."
 
 
 def check_plugins(config: Configuration, settings: Settings) -> Iterator[ConfigFinding]:
     """Yield a finding for each plugin, profile or extender that takes part in choosing nodes, unseen by Kohort.
 
-    Without ``barrier.commit: first`` there are no findings.
+    Where gangs are not bound at their first bind call there are no findings.
     """
-    if settings.barrier.commit != "first":
+    if not settings.commits_first:
         return
     for at, profile in enumerate(config.profiles):
         if profile.scheduler_name == settings.scheduler_name:
@@ -34,14 +35,14 @@ def check_plugins(config: Configuration, settings: Settings) -> Iterator[ConfigF
         yield ConfigFinding(
             "profiles",
             ", ".join(others),
-            f"{settings.scheduler_name} alone (barrier.commit: first)",
+            f"{settings.scheduler_name} alone ({EARLY})",
             "Until kube-scheduler sees early bindings, it may give their room to pods of its other profiles.",
             f"Give Kohort a kube-scheduler of its own, or: {ALL}",
         )
     deciding = [f"extenders[{at}]" for at, one in enumerate(config.extenders) if one.filter_verb]
     if len(deciding) > 1:
         why = f"Another extender decides about nodes, too. {UNSEEN}"
-        yield ConfigFinding("extenders", ", ".join(deciding), "Kohort's alone (barrier.commit: first)", why, ALL)
+        yield ConfigFinding("extenders", ", ".join(deciding), f"Kohort's alone ({EARLY})", why, ALL)
 
 
 def _check_enabled(where: str, profile: Profile, settings: Settings) -> Iterator[ConfigFinding]:
@@ -81,7 +82,7 @@ def _check_arguments(where: str, profile: Profile) -> Iterator[ConfigFinding]:
 
 def _restricting(field: str, allowed: str) -> ConfigFinding:
     why = f"It restricts the nodes of every pod, and Kohort does not read it. {UNSEEN}"
-    return ConfigFinding(field, "set", f"{allowed} (barrier.commit: first)", why, f"Remove it, or: {ALL}")
+    return ConfigFinding(field, "set", f"{allowed} ({EARLY})", why, f"Remove it, or: {ALL}")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

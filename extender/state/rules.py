@@ -31,7 +31,7 @@ def rules_of(settings: Settings) -> Rules:
         largest_gang=settings.largest_gang,
         gangs_at_once=settings.barrier.gangs_at_once,
         ranked=settings.answer == "ranked",
-        commit_first=settings.barrier.commit == "first",
+        commit_first=settings.commits_first,
         plugins=settings.scheduler.plugins,
         gangs=settings.base not in POD_BY_POD,
         stores=True,

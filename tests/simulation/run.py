@@ -169,7 +169,7 @@ class Simulation:
         if scenario.settings.lease.elect:
             self.witness.leases = Leases(lambda: self._stored(self._lease) or {}, self.witness.violated)
         self.witness.judge.policy = scenario.settings.policy
-        self.witness.early = scenario.settings.barrier.commit == "first"
+        self.witness.early = scenario.settings.commits_first
         self.witness.cooling.seconds = policy_of(scenario.settings).base.cooldown
         self.training = Reporting(self)
         self.bare = BarePods(self)

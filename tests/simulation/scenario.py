@@ -173,12 +173,12 @@ def worth(seconds: float, value: float, steepness: float, target: float) -> str:
 
 
 def settings_of(**changes: Any) -> Settings:
-    """Return the default settings with these changes, and with a shorter back-off of gangs, because waiting only costs
-    time.
+    """Return the default settings with these changes, a shorter back-off of gangs, because waiting only costs time, and
+    ``barrier.commit: all``, because kube-scheduler has another profile here; early.py has the seeds with ``first``.
     """
     release = {"backoff_initial_seconds": 2.0, "backoff_max_seconds": 20.0}
     plain: dict[str, Any] = {"release": release, "refusal_memory_seconds": 10.0, "lease": {"identity": EVERYBODY}}
-    return Settings.model_validate(plain | changes)
+    return Settings.model_validate(plain | changes | {"barrier": {"commit": "all"} | changes.get("barrier", {})})
 
 
 def scheduler_of(settings: Settings) -> SchedulerConfig:

@@ -263,12 +263,12 @@ RELATIONS = {
     "early bindings need planned nodes": (
         "{barrier: {commit: first}}",
         "{barrier: {commit: first}, answer: ranked}",
-        ("barrier.commit", "'first' with answer: ranked", "allowed: all"),
+        ("barrier.commit", "'first' with answer: ranked", "allowed: auto, all"),
     ),
     "early bindings need a kube-scheduler of their own": (
         "{lease: {elect: true}}",
         "{barrier: {commit: first}, lease: {elect: true}}",
-        ("barrier.commit", "lease.elect", "allowed: all"),
+        ("barrier.commit", "lease.elect", "allowed: auto, all"),
     ),
     "a single replica behind TLS may lead always": (
         "{server: {tls: {peers: [a]}}, lease: {identity: '*'}}",
@@ -305,6 +305,22 @@ LARGEST = {
 @pytest.mark.parametrize(("values", "want"), LARGEST.values(), ids=LARGEST.keys())
 def test_largest_gang(values: dict[str, Any], want: int) -> None:
     assert Settings(**values).largest_gang == want
+
+
+FIRST: dict[str, tuple[dict[str, Any], bool]] = {
+    "by default": ({}, True),
+    "kube-scheduler chooses the nodes": ({"answer": "ranked"}, False),
+    "kube-scheduler calls over TLS": ({"server": {"tls": {"peers": ["a"]}}, "lease": {"identity": "*"}}, False),
+    "the extenders elect their leader": ({"lease": {"elect": True}}, False),
+    "never": ({"barrier": {"commit": "all"}}, False),
+    "always": ({"barrier": {"commit": "first"}}, True),
+}
+
+
+@pytest.mark.parametrize(("values", "want"), FIRST.values(), ids=FIRST.keys())
+def test_gangs_are_bound_at_their_first_call_where_that_is_safe(values: dict[str, Any], want: bool) -> None:
+    assert Settings(**values).commits_first is want
+    assert rules_of(Settings(**values)).commit_first is want
 
 
 def test_a_config_map_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -452,5 +468,4 @@ def test_every_rule_of_the_policy_follows_a_setting() -> None:
         resizes_per_minute=7, growing_seconds=62, plugins=("Mine",),
     )  # fmt: skip
     assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == ["commit_first"]
-    # `commit: first` does not go with `answer: ranked`, so it is tested alone
-    assert rules_of(Settings(barrier={"commit": "first"})).commit_first
+    # No gang is bound at its first bind call with `answer: ranked`, so another test has that rule.
