@@ -86,6 +86,11 @@ def is_leading(kohort: Kohort) -> bool:
     return "yes" in answer.text
 
 
+# A gang whose pods have a volume that kube-scheduler's plugins would look at passes the barrier; others are bound at
+# their first bind call (barrier.commit).
+LOOKED_AT: Json = {"volumes": [{"name": "scratch", "hostPath": {"path": "/tmp"}}]}
+
+
 def window(seconds: float, pods_per_second: float = 60) -> Json:
     """Return settings for a barrier window of that length, with the httpTimeout that it needs."""
     barrier = {"window_seconds": seconds, "http_timeout_seconds": seconds + 10}

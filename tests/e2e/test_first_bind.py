@@ -12,7 +12,7 @@ import pytest
 from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort
 from tests.e2e.asking import job_view, metric, nodes_of, pods, refusal
-from tests.e2e.gangs import create_pod, fresh_kohort, is_gated, lone_pod, submit, wait_gated, window
+from tests.e2e.gangs import LOOKED_AT, create_pod, fresh_kohort, is_gated, lone_pod, submit, wait_gated, window
 from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
 from tests.e2e.waiting import at_rest, until
@@ -167,10 +167,9 @@ def test_a_gang_behind_the_gate_is_bound_when_the_gate_has_gone(
 def test_a_gang_at_which_a_plugin_would_look_passes_the_barrier(
     plane: ControlPlane, kohort: Kohort, space: str
 ) -> None:
-    volume = {"volumes": [{"name": "scratch", "hostPath": {"path": "/tmp"}}]}
     before = bind_calls(kohort)
     with ConditionObserver(plane, space) as watch:
-        job = submit(plane, TFJob(space, "gang", workers=8, extra=volume))
+        job = submit(plane, TFJob(space, "gang", workers=8, extra=LOOKED_AT))
         until(lambda: len(watch.bound_now(job.name)) == 9, "all bound")
         # A call counts when it is answered, and the watch may show its binding before.
         assert at_rest(lambda: bind_calls(kohort) - before) == 9

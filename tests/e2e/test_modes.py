@@ -275,7 +275,10 @@ def nominated(plane: ControlPlane, space: str, job: TFJob) -> dict[str, str]:
 def test_a_member_is_nominated_before_it_is_asked_about(plane: ControlPlane, space: str, preemption: bool) -> None:
     """With the nomination, kube-scheduler's first filter call for each member offers the planned node alone."""
     port = free_ports(1)[0]
-    settings = {"nominate_above_nodes": 0, "gate": "always", "server": {"port": port}}
+    settings = {
+        "nominate_above_nodes": 0, "gate": "always", "server": {"port": port},
+        "barrier": {"commit": "all"},  # so that kube-scheduler asks about each member
+    }  # fmt: skip
     with (
         fresh_kohort(plane, settings, f"nominate-{preemption}", scheduler_changes(preemption=preemption)) as kohort,
         recorded(kohort, port) as recorder,

@@ -14,7 +14,7 @@ from tests.controlplane import ControlPlane, NodeShape
 from tests.controlplane.kohort import Kohort, start_kohort
 from tests.e2e.asking import gone, nodes_of, pods
 from tests.e2e.bodies import GOOD, broken_texts, missing_fields
-from tests.e2e.gangs import own_namespace, submit
+from tests.e2e.gangs import LOOKED_AT, own_namespace, submit
 from tests.e2e.midway import revive
 from tests.e2e.observer import ClusterObserver
 from tests.e2e.tfjobs import TFJob
@@ -219,7 +219,8 @@ def test_a_gang_is_whole_after_the_extender_was_killed_in_its_middle(
     before = lasting(kohort.get("/v1/jobs"))
     nodes = nodes_of(plane, space)
     with ClusterObserver(plane, space) as observer:
-        big = submit(plane, TFJob(space, "big", workers=BIG, worker_cpu="100m"))
+        extra = LOOKED_AT if moment == "at-the-barrier" else None
+        big = submit(plane, TFJob(space, "big", workers=BIG, worker_cpu="100m", extra=extra))
         until(lambda: reached(moment, kohort, observer), moment, pause=lambda: None)  # The moment is short.
         kohort.extender.crash()
         left = len(observer.bound_now("big"))
