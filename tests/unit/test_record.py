@@ -74,13 +74,18 @@ def steps_of_a_run(seed: int = 1) -> list[SimulatedStep]:
     return seen
 
 
+def before(steps: list[SimulatedStep]) -> Snapshot:
+    """Return the state before the first of these steps: empty, with the run's rules."""
+    return Snapshot(rules=steps[0].snapshot.rules)
+
+
 def keep_up(recorder: Recorder, behind: int) -> None:
     """Wait until at most so many steps are still to be written."""
     wait_until(lambda: recorder._queue.qsize() <= behind, "the journal is written")
 
 
 def recorded(folder: Path, steps: list[SimulatedStep], file_bytes: int, files: int) -> list[Path]:
-    recorder = Recorder(folder, Kod2(), Snapshot(), file_bytes, files)
+    recorder = Recorder(folder, Kod2(), before(steps), file_bytes, files)
     for step in steps:
         recorder.write(step.at, step.events, step.effects, step.snapshot)
         keep_up(recorder, 0)
@@ -182,7 +187,7 @@ def test_what_the_disk_cannot_follow_is_left_out_and_a_new_file_begins_behind_it
     monkeypatch.setattr(record, "line_of", line_of_slow)
     monkeypatch.setattr(record, "BEHIND", 20)
     steps = steps_of_a_run()
-    recorder = Recorder(tmp_path, Kod2(), Snapshot(), 10**9, 10)
+    recorder = Recorder(tmp_path, Kod2(), before(steps), 10**9, 10)
     for number, step in enumerate(steps[:100]):
         recorder.write(step.at, step.events, step.effects, step.snapshot)
         if not number:
