@@ -26,6 +26,8 @@ from policy.systems.kod2 import Kod2
 from tests.hashseeds import printed
 from tests.unit.sim.worlds import spec
 
+AT_THE_BARRIER = settings_for(barrier={"commit": "all"})
+
 
 class Observer:
     """Collects each step, and checks the world's own objects after it."""
@@ -73,7 +75,7 @@ def cluster(*jobs: JobSpec, nodes: int = 2, cores: int = 10) -> Trace:
 
 
 def test_one_job_is_admitted_bound_as_a_whole_and_grows_to_what_fits() -> None:
-    result, observer = observed(cluster(spec(workers=4, work=600.0), nodes=1))
+    result, observer = observed(cluster(spec(workers=4, work=600.0), nodes=1), AT_THE_BARRIER)
     assert (result.finished, result.jobs[0].cross_pairs) == (1, 0)
     # 4 workers beside their ps: 600 / (4 / 1.3), and a few seconds until they run.
     assert result.jobs[0].jct_seconds == pytest.approx(600 / (4 / 1.3), abs=3.0)
@@ -81,12 +83,20 @@ def test_one_job_is_admitted_bound_as_a_whole_and_grows_to_what_fits() -> None:
 
 
 def test_the_barrier_holds_until_the_minimum_is_there_and_then_binds_all_at_once() -> None:
-    _, observer = observed(cluster(spec(workers=4, work=60.0)))
+    _, observer = observed(cluster(spec(workers=4, work=60.0)), AT_THE_BARRIER)
     first = next(step for step in observer.steps if any(isinstance(effect, Bind) for effect in step.effects))
     before = [event for step in observer.steps if step.at <= first.at for event in step.events]
     held = {event.uid for event in before if isinstance(event, BindHeld)}
     assert len(held) >= 2
     assert {effect.uid for effect in first.effects if isinstance(effect, Bind)} == held
+
+
+def test_by_default_the_first_bind_call_binds_the_whole_gang() -> None:
+    _, observer = observed(cluster(spec(workers=4, work=60.0)))
+    first = next(step for step in observer.steps if any(isinstance(effect, Bind) for effect in step.effects))
+    held = [event for step in observer.steps if step.at <= first.at for event in step.events]
+    assert sum(isinstance(event, BindHeld) for event in held) == 1
+    assert sum(isinstance(effect, Bind) for effect in first.effects) == 5
 
 
 @pytest.mark.parametrize("gate", ["when-queued", "always", "never"])

@@ -13,7 +13,8 @@ from lab.virtual import podrun as pod_level
 from policy.systems.kod2 import Kod2
 
 INSTANT = 1e-4
-# A batch of facts lasts longer than all that pods do one by one, so each decision sees whole gangs.
+# A batch of facts lasts longer than all that pods do one by one, so each decision sees whole gangs. With
+# barrier.commit: first a bind call ends the batch early.
 BATCH = 0.05
 APART = 0.6  # seconds between events: a dozen batches
 TICK = 5.0
@@ -23,7 +24,7 @@ def both(seed: int) -> tuple[RunResult, RunResult]:
     slow = pod_level.simulate(
         kod2(seed),
         Kod2(),
-        pod_level.settings_for(coalesce_seconds=BATCH, tick_seconds=TICK),
+        pod_level.settings_for(coalesce_seconds=BATCH, tick_seconds=TICK, barrier={"commit": "all"}),
         world=WorldSettings(0.0, 0.0, INSTANT, start_seconds=INSTANT, terminate_seconds=INSTANT),
     )
     fast = job_level.simulate(kod2(seed), Kod2(), FluidSettings(start_seconds=0.0, tick_seconds=TICK))
