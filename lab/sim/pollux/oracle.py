@@ -42,6 +42,6 @@ class PolluxOracle:
         done: the share (0 to 1) of the job's work that is done.
         """
         profile = self._profiles[job.name]
-        targets, rows = profile.targets, profile.trainings[self.workload.batches[job.name]]
-        epoch = bisect_right([target / targets[-1] for target in targets], done)
+        rows = profile.trainings[self.workload.batches[job.name]]
+        epoch = bisect_right(profile.shares, done)
         return rows[-1].iteration - rows[epoch].iteration if epoch < len(rows) - 1 else 1.0

@@ -77,6 +77,11 @@ class Profile:
         """Return the progress at which each epoch ends: the least of all batch sizes, so that it depends on none."""
         return tuple(min(row.progress for row in rows) for rows in zip(*self.trainings.values(), strict=True))
 
+    @cached_property
+    def shares(self) -> tuple[float, ...]:
+        """Return the share (0 to 1) of the whole work that is done at the end of each epoch."""
+        return tuple(target / self.targets[-1] for target in self.targets)
+
     @property
     def epochs(self) -> int:
         """Return after how many epochs the training is complete."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lab.sim.objects import JobSpec
 from lab.sim.pollux.profiles import Profile
@@ -57,10 +58,8 @@ def seconds_alone(profile: Profile, batch: int, gpus: int) -> float:
     """Return for how long a job trains on so many GPUs, packed on the fewest nodes; starting is not counted."""
     parts = split(profile, batch, gpus)
     seconds = iteration_seconds(profile, packed(gpus), parts)
-    ends, total = (0.0, *profile.targets), 0.0
-    for epoch, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
-        total += (end - start) * seconds / gain(profile, parts.batch, epoch)
-    return total
+    epochs = enumerate(pairwise((0.0, *profile.targets)))
+    return sum((end - start) * seconds / gain(profile, parts.batch, epoch) for epoch, (start, end) in epochs)
 
 
 def _nodes() -> tuple[Node, ...]:

@@ -14,12 +14,11 @@ from heapq import heapify, heapreplace
 from typing import Protocol
 
 from lab.sim.rivals.emptiest import PlacementRule, emptiest_first
-from lab.sim.rivals.turns import in_order_of_arrival, turn_over
+from lab.sim.rivals.turns import in_order_of_arrival, turn_over, workers_of_cluster
 from policy.cluster.actions import Decision
 from policy.cluster.frozen import replace
 from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
-from policy.placement.room import Room
 from policy.systems.base import Policy
 
 
@@ -57,7 +56,7 @@ class Optimus(Policy):
 
     def numbers(self, snapshot: Snapshot, jobs: Sequence[Job]) -> list[int]:
         """Return the number of workers of each job."""
-        room, given = _workers_of_cluster(snapshot, jobs), list[int]()
+        room, given = workers_of_cluster(snapshot, jobs), list[int]()
         for job in jobs:
             least = max(1, job.min_workers)
             given.append(least if sum(given) + least <= room else 0)
@@ -79,10 +78,3 @@ class Optimus(Policy):
         done = next((report.done for report in reversed(reports) if report.done is not None), 0.0)
         saved = self.oracle.seconds(job, workers) - self.oracle.seconds(job, workers + 1)
         return saved * self.oracle.left(job, done)
-
-
-def _workers_of_cluster(snapshot: Snapshot, jobs: Sequence[Job]) -> int:
-    """Return how many workers the cluster holds; those of the first job are counted, because all are alike."""
-    empty = Room.without_jobs(snapshot)
-    role = jobs[0].worker if jobs else None
-    return sum(role.requests.how_many(empty.free(name)) for name in empty) if role else 0

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lab.sim.rivals.emptiest import PlacementRule, emptiest_first
-from lab.sim.rivals.turns import held, in_order_of_arrival, turn_over
+from lab.sim.rivals.turns import held, in_order_of_arrival, turn_over, workers_of_cluster
 from policy.cluster.actions import Decision, Remember
 from policy.cluster.frozen import replace
 from policy.cluster.job import Job
 from policy.cluster.snapshot import Snapshot
-from policy.placement.room import Room
 from policy.systems.base import Policy, from_0
 from policy.systems.queue import asked_workers
 
@@ -89,11 +88,10 @@ class Tiresias(Policy):
 
         Only the number of workers counts that the whole cluster could hold, so there is no fragmentation.
         """
-        empty = Room.without_jobs(snapshot)
+        room = workers_of_cluster(snapshot, line)
         taken, sizes, closed = 0, list[tuple[Job, int]](), False
         for job in line:
-            asked, role = asked_workers(job), job.worker
-            room = sum(role.requests.how_many(empty.free(name)) for name in empty) if role else 0
+            asked = asked_workers(job)
             fits = taken + asked <= room and not closed
             closed = closed or (not fits and not self.backfill)
             taken += asked if fits else 0

@@ -26,6 +26,13 @@ def in_order_of_arrival(snapshot: Snapshot, now: float) -> tuple[list[Job], Mapp
     return sorted((*running, *line.ready), key=lambda job: (job.arrival, job.uid)), line.barred
 
 
+def workers_of_cluster(snapshot: Snapshot, jobs: Sequence[Job]) -> int:
+    """Return how many workers the nodes hold without the jobs; only the first job's are tried, as all are alike."""
+    empty = Room.without_jobs(snapshot)
+    role = jobs[0].worker if jobs else None
+    return sum(role.requests.how_many(empty.free(name)) for name in empty) if role else 0
+
+
 def held(snapshot: Snapshot, job: Job) -> int:
     """Return how many workers the job has; 0 if it waits."""
     gang = snapshot.gang(job.uid)
@@ -38,12 +45,11 @@ def turn_over(snapshot: Snapshot, sizes: Sequence[tuple[Job, int]], place: Place
     A job that has its size already keeps its nodes; one of another size is paused first, and starts anew.
     """
     losing = [job for job, size in sizes if held(snapshot, job) not in (0, size)]
+    without = [(job, size) for job, size in sizes if held(snapshot, job) != size or not size]
     if losing:
-        verdicts = {
-            job.uid: FREEING if size else NO_TURN for job, size in sizes if job in losing or not held(snapshot, job)
-        }
+        verdicts = {job.uid: FREEING if size else NO_TURN for job, size in without}
         return Decision(tuple(Resize(job.uid, 0) for job in losing), verdicts)
-    return _start(snapshot, [(job, size) for job, size in sizes if not held(snapshot, job)], place)
+    return _start(snapshot, without, place)
 
 
 def _start(snapshot: Snapshot, sizes: Sequence[tuple[Job, int]], place: PlacementRule) -> Decision:
