@@ -69,8 +69,9 @@ def _nodes() -> tuple[Node, ...]:
 def _job(line: TraceRow, profiles: Mapping[str, Profile], batches: dict[str, int], elastic: bool) -> JobSpec:
     line.columns(("name", "time", "application", "num_replicas", "batch_size"))
     profile = line.choice("application", profiles)
-    gpus = line.count("num_replicas", least=1, most=NODES * GPUS_PER_NODE)
     batch = line.choice("batch_size", {str(size): size for size in profile.trainings})
+    most = most_gpus(profile, batch)
+    gpus = line.count("num_replicas", least=1, most=most)
     name = line.text("name")
     batches[name] = batch
     seconds = seconds_alone(profile, batch, gpus)
@@ -78,7 +79,7 @@ def _job(line: TraceRow, profiles: Mapping[str, Profile], batches: dict[str, int
         name=name,
         roles=(Role(WORKER, gpus, pod_requests(8, 32, 1)),),
         min_workers=1 if elastic else gpus,
-        max_workers=max(gpus, most_gpus(profile, batch)) if elastic else gpus,
+        max_workers=most if elastic else gpus,
         work_seconds=seconds * gpus,
         arrival=line.number("time"),
         model=profile.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 from lab.sim.pollux.profiles import Profile, profile
@@ -15,6 +16,7 @@ EPOCHS = {
 }
 
 
+@cache
 def toy() -> Profile:
     """Return an application with two epochs, batch sizes of 20 to 40, and 10 to 20 samples in a pass.
 
