@@ -109,6 +109,15 @@ def paper(
     ] = False,
     seeds: SeedsOption = None,
     first_seed: FirstSeedOption = 1000,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            envvar="KOHORT_POLLUX_DATA",
+            help="The folder with the data of the Pollux artifact, which the experiments of the system pollux need.",
+        ),
+    ] = None,
     json_file: JsonOption = None,
     out: OutOption = None,
     workers: WorkersOption = None,
@@ -126,7 +135,7 @@ def paper(
             command.show_list(_report_target(json_file, asked))
             return
         target = _report_target(json_file, asked)
-        plan = command.PaperOptions(tuple(names or ()), everything, mutants, seeds, first_seed, target, out)
+        plan = command.PaperOptions(tuple(names or ()), everything, mutants, seeds, first_seed, target, out, data)
         if not command.run(plan, runner_of(workers, scheduler)):
             raise typer.Exit(1)
 

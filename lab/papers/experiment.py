@@ -8,10 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 Row = Mapping[str, float]  # The result of one seed maps each measure's name to its value.
 # A measure computes the row of a seed. It must be a top-level function, so that it can be sent to other processes.
 Measure = Callable[[int], Row]
+
+
+@dataclass(frozen=True, slots=True)
+class OnData:
+    """A measure on data that is not part of Kohort; whoever runs it reads the data, because experiments do no I/O.
+
+    ``compute`` computes the row of a seed from the seed and the data. It must be a top-level function or a value that
+    can be sent to other processes.
+    """
+
+    compute: Callable[[int, Any], Row]
+
+    def __call__(self, seed: int) -> Row:
+        """Raise ValueError, because the data is missing."""
+        raise ValueError(f"seed {seed}: this measure needs data that is not part of Kohort")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +91,8 @@ class Experiment:
 
     ``source`` is the section, table or figure of the paper. ``seeds`` is the number of seeds, counted from 1,000 up,
     over which the bars are computed. ``figure`` draws the paper's figure from our rows on a matplotlib Figure.
-    ``assumed`` lists what the paper leaves open and this project has set; it is printed with the result.
+    ``assumed`` lists what the paper leaves open and this project has set; it is printed with the result. ``data`` names
+    the data that its measures need and that is not part of Kohort; empty if they need none.
     """
 
     name: str
@@ -88,6 +105,7 @@ class Experiment:
     mutants: tuple[Mutant, ...] = ()
     figure: Callable[[Sequence[Row], object], None] | None = None
     assumed: tuple[str, ...] = field(default_factory=tuple)
+    data: str = ""
 
 
 def with_own_rows(own: Sequence[Row], changed: Sequence[Row]) -> list[dict[str, float]]:

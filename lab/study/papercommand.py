@@ -21,7 +21,8 @@ from lab.study.studyerrors import StudyError
 class PaperOptions:
     """The command's options.
 
-    seeds: the number of seeds; None: each experiment runs the number of seeds for which its bars are stated.
+    seeds: the number of seeds; None: each experiment runs the number of seeds for which its bars are stated. data: the
+    folder with the data that some experiments need; None: it is not there.
     """
 
     names: tuple[str, ...]
@@ -31,6 +32,7 @@ class PaperOptions:
     first_seed: int
     report: files.ReportTarget
     out: Path | None
+    data: Path | None = None
 
 
 def show_list(target: files.ReportTarget) -> None:
@@ -68,11 +70,25 @@ def _chosen(asked: PaperOptions) -> list[Experiment]:
         raise StudyError(
             f"NAME: give names of experiments or systems, or --all, and not both; the experiments are {known}"
         )
-    return list(papers.experiments().values()) if asked.everything else papers.named(asked.names)
+    if not asked.everything:
+        return _with_data(asked, papers.named(asked.names))
+    known = papers.experiments().values()
+    left_out = [one for one in known if one.data and asked.data is None]
+    for one in left_out:
+        err().print(f"left out: {one.name}, which needs --data with {one.data}")
+    return [one for one in known if one not in left_out]
+
+
+def _with_data(asked: PaperOptions, chosen: list[Experiment]) -> list[Experiment]:
+    """Return the experiments. Raises StudyError if one of them needs data and the options name no folder with it."""
+    if asked.data is None and (one := next((one for one in chosen if one.data), None)):
+        raise StudyError(f"NAME: {one.name} needs {one.data}, which is not part of Kohort: give --data DIR")
+    return chosen
 
 
 def _cases(asked: PaperOptions, experiment: Experiment, mutant: Mutant | None = None) -> list[StudyCase]:
-    return papers.cases(experiment, _seeds(asked, experiment), mutant)
+    data = str(asked.data.absolute()) if asked.data is not None else ""
+    return papers.cases(experiment, _seeds(asked, experiment), mutant, data)
 
 
 def _seeds(asked: PaperOptions, experiment: Experiment) -> range:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import lab.papers
-from lab.papers.experiment import Bar, Experiment, Mutant, with_own_rows
+from lab.papers.experiment import Bar, Experiment, Mutant, OnData, with_own_rows
+from lab.study import polluxfiles
 from lab.study.donerows import Row
 from lab.study.pool import StudyCase
 from lab.study.studyerrors import refuse
@@ -49,21 +50,29 @@ def named(names: Iterable[str]) -> list[Experiment]:
     return list(found.values())
 
 
-def cases(experiment: Experiment, seeds: Sequence[int], mutant: Mutant | None = None) -> list[StudyCase]:
-    """Return one case for each seed of the experiment, or of its mutant."""
+def cases(
+    experiment: Experiment, seeds: Sequence[int], mutant: Mutant | None = None, data: str = ""
+) -> list[StudyCase]:
+    """Return one case for each seed of the experiment, or of its mutant.
+
+    data: the folder with the data of an experiment that needs some. Raises StudyError if it has none.
+    """
     variant = mutant.name if mutant else ""
     label = f"paper {experiment.name}{f' ({variant})' if variant else ''}"
-    return [StudyCase(f"{label} seed {seed}", measure, (experiment.name, variant, seed)) for seed in seeds]
+    folder, on = (data, f" on {polluxfiles.contents(data)}") if experiment.data else ("", "")
+    return [StudyCase(f"{label} seed {seed}{on}", measure, (experiment.name, variant, seed, folder)) for seed in seeds]
 
 
-def measure(name: str, variant: str, seed: int) -> Row:
+def measure(name: str, variant: str, seed: int, data: str = "") -> Row:
     """Run one seed of an experiment, or of its mutant named ``variant`` (empty: no mutant), and return the row.
 
-    Experiment and mutant are passed by name, because another process may run this.
+    Experiment and mutant are passed by name, because another process may run this. data: the folder with the data that
+    the experiment needs.
     """
     experiment = experiments()[name]
     measures = {mutant.name: mutant.measure for mutant in experiment.mutants} | {"": experiment.measure}
-    return dict(measures[variant](seed))
+    found = measures[variant]
+    return dict(found.compute(seed, polluxfiles.artifact(data)) if isinstance(found, OnData) else found(seed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,9 @@ def names_of_seeds(seeds: Sequence[int] = SEEDS) -> list[str]:
 
 
 def names_of_papers(experiments: Sequence[str] = ()) -> list[str]:
-    """Return the names of the digests of these experiments; of all experiments by default."""
-    return [f"paper {name} {seed}" for name in experiments or papers.experiments() for seed in PAPER_SEEDS]
+    """Return the names of the digests of these experiments; by default of all that need no data from elsewhere."""
+    every = [name for name, one in papers.experiments().items() if not one.data]
+    return [f"paper {name} {seed}" for name in experiments or every for seed in PAPER_SEEDS]
 
 
 def written(file: Path = FILE) -> dict[str, Marks]:

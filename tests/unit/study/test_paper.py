@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import commands
-from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean, worst
-from lab.study import papers
+from lab.papers.experiment import Bar, Experiment, Mutant, OnData, Row, mean, worst
+from lab.study import papers, polluxfiles
 
 CALLS: list[tuple[str, int]] = []
 
@@ -68,6 +68,46 @@ def test_each_bar_stands_beside_the_papers_number_with_a_verdict() -> None:
     assert "assumed: that it is a toy" in result.output
     assert "seeds 1000-1003" in result.output
     assert result.output.splitlines()[-1] == "bars met: 1, missed: 0"
+
+
+def _gain_of(seed: int, data: dict[str, float]) -> Row:
+    return {"gain": data["gain"], "lost": float(seed)}
+
+
+def _data_of(folder: str) -> dict[str, float]:
+    return {"gain": 2.0 if folder.endswith("here") else 0.0}
+
+
+@pytest.fixture
+def on_data(toys: dict[str, Experiment], monkeypatch: pytest.MonkeyPatch) -> None:
+    toys["toy-data"] = experiment("toy-data", measure=OnData(_gain_of), mutants=(), data="the toys")
+    monkeypatch.setattr(polluxfiles, "artifact", _data_of)
+    monkeypatch.setattr(polluxfiles, "contents", str)
+    monkeypatch.delenv("KOHORT_POLLUX_DATA", raising=False)
+
+
+@pytest.mark.usefixtures("on_data")
+def test_an_experiment_on_data_from_elsewhere_needs_its_folder() -> None:
+    result = kohort("toy-data")
+    assert result.exit_code == 2
+    assert "toy-data needs the toys, which is not part of Kohort: give --data DIR" in result.output
+    assert "toy-data" not in kohort("--all", "--json", "-").stdout
+    assert "left out: toy-data, which needs --data with the toys" in kohort("--all").output
+
+
+@pytest.mark.usefixtures("on_data")
+def test_the_folder_comes_from_the_option_or_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = json.loads(kohort("toy-data", "--data", str(tmp_path / "here"), "--json", "-").stdout)
+    assert [bar["value"] for bar in report["experiments"][0]["bars"]] == [2.0, 2.0]
+    monkeypatch.setenv("KOHORT_POLLUX_DATA", str(tmp_path / "here"))
+    assert kohort("toy-data").exit_code == 0
+
+
+def test_a_measure_on_data_says_that_it_is_missing() -> None:
+    with pytest.raises(ValueError, match="needs data that is not part of Kohort"):
+        OnData(_gain_of)(1000)
 
 
 def test_a_missed_bar_is_told_with_its_reason_and_the_exit_status_is_1(toys: dict[str, Experiment]) -> None:
