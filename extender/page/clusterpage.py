@@ -284,15 +284,8 @@ def _figures(
     avoided = sum(name in snapshot.nodes and snapshot.nodes[name].shunned > 0 for name in snapshot.failures)
     first = min((row.arrival for row in waiting), default=now)
     longest = f"longest {duration(now - first)}" if waiting else "no job waits"
-    away = (
-        f"{down} down"
-        if down
-        else f"{cordoned} cordoned"
-        if cordoned
-        else f"{avoided} avoided"
-        if avoided
-        else "all ready"
-    )
+    counts = ((down, "down"), (cordoned, "cordoned"), (avoided, "avoided"))
+    away = next((f"{count} {what}" for count, what in counts if count), "all ready")
     pairs = f"of {counted(nodes.pairs, 'pair')}, {counted(nodes.cross_jobs, 'job')}"
     cross = pairs if nodes.pairs else "no ps–worker pairs"
     return [

@@ -21,7 +21,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
 from policy.transitions.edits import edited_bounds, respect_edit
-from policy.transitions.failing import learn_failures, lose_failures, suspect, with_judgement
+from policy.transitions.failing import learn_failures, left, lose_failures, suspect, with_judgement
 from policy.transitions.gangs import bind, let_go, move, refuse_held
 from policy.transitions.migrate import leave
 from policy.transitions.recovery.release import cleared
@@ -173,12 +173,13 @@ def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
     draft.put_pod(pod, now)
     if pod.terminating or pod.ended:
         lose_room(draft, pod)
-        suspect(draft, old, pod, now)
     if job is not None and pod.slot is not None and pod.places is not None:
         role = job.role(pod.slot.role)
         if role is not None and pod.places != role.constraints:
             draft.put_job(_as_its_pods_go(draft, job))
-    return effects + (_learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else [])
+    effects += _learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else []
+    suspect(draft, old, pod, now)
+    return effects
 
 
 def _as_its_pods_go(draft: Draft, job: Job) -> Job:
@@ -215,7 +216,7 @@ def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
         gang = let_go(draft, gang, pod.uid)
     if pod.uid in gang.in_flight:
         gang = land(draft, gang, pod.uid)
-    stays = gang.state in ADMITTED and gang.state is not State.MIGRATING and not pod.terminating
+    stays = gang.state in ADMITTED and gang.state is not State.MIGRATING and not (pod.terminating or left(draft, pod))
     slot = pod.slot if stays and pod.node in draft.now.nodes else None
     if slot is not None and gang.gives(slot) and gang.nodes.get(slot) != pod.node:
         draft.put_gang(replace(gang, nodes={**gang.nodes, slot: pod.node}))

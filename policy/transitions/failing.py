@@ -87,7 +87,7 @@ def suspect(draft: Draft, old: Pod | None, pod: Pod, now: float, *, gone: bool =
     pod fails, or if it is deleted while its node is not ready. It does not count if another scheduler has preempted it,
     if its node is cordoned, or if the job has no member on another node whose fate could be compared.
     """
-    if not draft.base.rules.half_life_seconds or old is None or pod.slot is None:
+    if not draft.base.rules.half_life_seconds or old is None or pod.slot is None or not old.holds_room:
         return
     gang = draft.gang(pod.job_uid)
     if not (_has_failed(draft, old, pod, gone) and _may_be_the_nodes_fault(draft, gang, pod)):
@@ -108,9 +108,14 @@ def suspect(draft: Draft, old: Pod | None, pod: Pod, now: float, *, gone: bool =
         draft.put_gang(replace(gang, nodes=left))
 
 
+def left(draft: Draft, pod: Pod) -> bool:
+    """Tell whether the pod has failed, so that its slot may have another node already."""
+    return pod.phase is Phase.FAILED and draft.base.rules.half_life_seconds > 0
+
+
 def _has_failed(draft: Draft, old: Pod, pod: Pod, gone: bool) -> bool:
     """Tell whether the change of the pod is the failure of a member; ``suspect`` says what counts."""
-    if not old.holds_room or old.terminating or pod.preempted or (old.job_uid, old.slot) != (pod.job_uid, pod.slot):
+    if old.terminating or pod.preempted or (old.job_uid, old.slot) != (pod.job_uid, pod.slot):
         return False
     node = draft.now.nodes.get(old.node)
     if node is None or node.unschedulable:
