@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from extender.kube.api import NODES, Ref
+from extender.kube.api import NODES
 from extender.kube.jobkinds import FAILURES, FORGIVE
 from lab.sim.objects import JobSpec, PodObject, WorkloadKind
 from lab.sim.pods.world import SimulatedWorld
@@ -33,9 +33,14 @@ LONGEST: Final = 330
 POLICIES: Final = ("kod2", "drs", "dragon", "kod2+specon")
 
 
-def job(name: str, workers: int, at: float, kind: WorkloadKind = WorkloadKind.TFJOB, cpu: int = 6) -> JobSpec:
-    """Return a job whose workers each need a node of their own."""
-    return JobSpec(name, (Role(WORKER, workers, pod_requests(cpu, 1)),), workers, workers, 1e5, at, kind=kind)
+def job(name: str, workers: int, at: float, kind: WorkloadKind = WorkloadKind.TFJOB) -> JobSpec:
+    """Return a job of which a node takes one worker, because of its memory."""
+    return JobSpec(name, (Role(WORKER, workers, pod_requests(4, 20)),), workers, workers, 1e5, at, kind=kind)
+
+
+def first(name: str, workers: int, at: float, kind: WorkloadKind = WorkloadKind.TFJOB) -> JobSpec:
+    """Return a job of which a node takes one worker, because of its CPU; a worker of `job` fits beside it."""
+    return JobSpec(name, (Role(WORKER, workers, pod_requests(6, 1)),), workers, workers, 1e5, at, kind=kind)
 
 
 @dataclass(frozen=True)
@@ -71,21 +76,28 @@ class Course:
     """What was seen: members that were bound to the node, and how long each failing job lacked a member.
 
     bound: the time of each binding to the node, by the pod's name and UID. failed: when a member of the job failed.
-    whole: when the job was whole again, by its name.
+    whole: when the job was whole again, by its name. began: the world's time at the start; the other times count from
+    it. annotations: the annotation of the bad node when it must be barred.
     """
 
     bound: dict[tuple[str, str], float] = field(default_factory=dict)
     failed: dict[str, float] = field(default_factory=dict)
     whole: dict[str, float] = field(default_factory=dict)
     annotations: list[str] = field(default_factory=list)
+    began: float | None = None
+
+    def now(self, world: SimulatedWorld) -> float:
+        self.began = world.now if self.began is None else self.began
+        return world.now - self.began
 
     def look(self, world: SimulatedWorld) -> None:
+        now = self.now(world)
         for pod in world.store.pods.values():
             if pod.node == BAD:
-                self.bound.setdefault((pod.name, pod.uid), world.now)
+                self.bound.setdefault((pod.name, pod.uid), now)
         for name in self.failed.keys() - self.whole.keys():
             if len(list(_living(world, name))) == _size(world, name):
-                self.whole[name] = world.now
+                self.whole[name] = now
 
     def started_there(self, since: float, until: float) -> list[tuple[str, float]]:
         """Return the pods that were bound to the node between these times, with the time."""
@@ -118,7 +130,7 @@ def _fail(course: Course, name: str, everywhere: bool) -> Callable[[SimulatedWor
         assert any(pod.node == BAD for pod in there), f"{name} has no member on {BAD}"
         for pod in there:
             end_pod(world, pod, Phase.FAILED)
-        course.failed[name] = world.now
+        course.failed[name] = course.now(world)
 
     return act
 
@@ -173,17 +185,13 @@ def _annotate(sim: Simulation, notes: dict[str, str]) -> None:
     store.put(NODES, {**item, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), **notes}}})
 
 
-__all__ = ["BAD", "Course", "Ref", "Scene", "annotations", "drawn_scene", "job", "run"]
-
-
 def drawn_scene(seed: int) -> Scene:
-    """Return two or three jobs with a member on the bad node, and jobs that arrive while it is avoided."""
+    """Return two jobs with a member on the bad node, and jobs that arrive while it is avoided."""
     chance = random.Random(f"failing scene {seed}")
     kinds = (WorkloadKind.TFJOB, WorkloadKind.TFJOB, WorkloadKind.INDEXED_JOB)
-    # All members that fail on the node hold room there at the same time.
-    failing = tuple(
-        job(f"failing-{number}", chance.randint(2, 3), 2.0 + 14.0 * number, chance.choice(kinds), cpu=5)
-        for number in range(2)
+    failing = (
+        first("failing-0", chance.randint(2, 3), 2.0, chance.choice(kinds)),
+        job("failing-1", chance.randint(2, 3), 16.0, chance.choice(kinds)),
     )
     nodes = chance.randint(12, 16)
     later = tuple(

@@ -70,7 +70,7 @@ def test_the_nodes_in_rest_have_their_failures() -> None:
 
 
 def test_the_table_of_nodes_says_until_when() -> None:
-    rows = printed(tables.nodes(NodesView(at=START, nodes=nodes_view(world().snapshot)))).splitlines()
+    rows = printed(tables.nodes(NodesView(at=START, generation=1, nodes=nodes_view(world().snapshot)))).splitlines()
     assert "FAILURES" in rows[0]
     assert f"2 jobs, avoided until {UNTIL}" in rows[1]
     assert f"2 jobs, used last until {UNTIL}" in rows[2]
