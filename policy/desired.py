@@ -18,7 +18,7 @@ from policy.cluster.pod import Pod
 from policy.cluster.reasons import Concern, Reason
 from policy.cluster.refusal import refuse_pod, surplus_first
 from policy.cluster.snapshot import Snapshot, reason_of
-from policy.desirednotes import notes
+from policy.desirednotes import node_notes, notes
 from policy.placement.eligible import sends_all
 
 GIVES_ROOM_UP = (State.RELEASING, State.PAUSED)
@@ -53,6 +53,7 @@ def desired(snapshot: Snapshot, nominate_above: int) -> Desired:
         evict=(*_all(found.evict for found in standing),),
         checkpoint=(*_all(found.checkpoint for found in standing),),
         note=tuple(notes(snapshot)),
+        mark=tuple(node_notes(snapshot)),
     )
 
 
@@ -237,10 +238,7 @@ def _bound_workers(snapshot: Snapshot, job: Job) -> list[int]:
 
 
 def _too_few(snapshot: Snapshot, concerned: Sequence[tuple[Job, Gang]]) -> Iterator[ReplicaOrder]:
-    """Yield orders for waiting jobs whose object asks for fewer workers than their minimum.
-
-    Without such an order, the pods for which they wait would never be created.
-    """
+    """Yield orders for waiting jobs whose object asks for fewer workers than their minimum, so that their pods come."""
     for job, gang in concerned:
         asked = job.worker.replicas if job.worker else 0
         if asked < job.min_workers and waits(job, gang) and reason_of(snapshot, job).reason is Reason.WAITING_FOR_PODS:

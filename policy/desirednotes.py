@@ -1,11 +1,12 @@
-"""Training reports and memory of the policy that should be written on job objects."""
+"""What should be written on job objects (training reports, the policy's memory) and on nodes (failures there)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from policy.cluster.failures import write_failures
 from policy.cluster.job import lives
-from policy.cluster.orders import NoteOrder
+from policy.cluster.orders import NodeOrder, NoteOrder
 from policy.cluster.snapshot import Snapshot
 from policy.cluster.training import write_reports
 
@@ -30,3 +31,14 @@ def notes(snapshot: Snapshot) -> Iterator[NoteOrder]:
             )  # fmt: skip
             if (note.reports, note.memory) != (None, None):
                 yield note
+
+
+def node_notes(snapshot: Snapshot) -> Iterator[NodeOrder]:
+    """Yield orders to write the failures of members on nodes whose annotation says something else.
+
+    The annotation by which an administrator forgives the failures is removed once they are forgotten.
+    """
+    for name, found in sorted(snapshot.failures.items()):
+        node = snapshot.nodes.get(name)
+        if node is not None and ((text := write_failures(node.uid, found)) != node.failures or node.forgiven):
+            yield NodeOrder(node.uid, name, node.version, text, node.forgiven)

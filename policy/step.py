@@ -15,6 +15,7 @@ from policy.transitions.barrier import apply_bind_event, in_order
 from policy.transitions.carry import carry_out
 from policy.transitions.deadlines.expiry import expire
 from policy.transitions.facts import apply_fact
+from policy.transitions.failing import judge_nodes, recall_failures
 from policy.transitions.recovery.repair import repair, report_preempted
 from policy.transitions.recovery.taken import give_up_taken
 from policy.transitions.refusedwrites import heed_refused
@@ -42,7 +43,9 @@ def step(
     deciding = draft.now.synced and draft.now.leading
     if deciding and not (snapshot.synced and snapshot.leading):
         recall(draft, policy)
+        recall_failures(draft, now)
     if deciding:
+        effects += judge_nodes(draft, now)
         effects += give_up_taken(draft, now)
         effects += heed_refused(draft, now, gives_back=policy.base.grows)
     effects += settle(draft, now)

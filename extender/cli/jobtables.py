@@ -134,7 +134,7 @@ def _rooms(job: ExplainView, most: int | None) -> Iterator[RenderableType]:
             node.node,
             offered(node.free, {}, asked | node.missing.keys()),
             short(node.missing, pods=True),
-            node.refused or _promised(node) or "-",
+            node.refused or node.avoided or _promised(node) or "-",
         )
         for node in job.nodes[:most]
     )

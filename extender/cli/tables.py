@@ -9,9 +9,10 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from extender.cli.console import age, offered, short, table, why
+from extender.cli.console import age, short, table, why
+from extender.cli.noderows import node_row
 from extender.page.formatting import because
-from extender.present.views.cluster import NodeMemberView, NodesView, NodeView, PlansView, PlanView
+from extender.present.views.cluster import NodesView, PlansView, PlanView
 from extender.present.views.decisions import DecisionsView, DecisionView
 from extender.present.views.jobs import (
     InvalidJob,
@@ -32,7 +33,7 @@ RESIZED: Final = ("running", "repairing", "migrating")
 # These columns are left out on a narrow terminal, in this order.
 LEAST_OF_JOBS: Final = ("GATED", "ASKED", "WEIGHT", "KIND", "WAITED")
 LEAST_OF_QUEUE: Final = ("GATED", "WEIGHT", "MEMBERS", "BEHIND", "WAITED", "NEEDS", "BASIS")
-LEAST_OF_NODES: Final = ("OTHERS", "ALLOCATABLE")
+LEAST_OF_NODES: Final = ("OTHERS", "ALLOCATABLE", "FAILURES")
 LEAST_OF_PLANS: Final = ("ATTEMPTS", "IN FLIGHT", "PLAN", "AT BARRIER", "DEADLINE", "ON BEHALF OF")
 LEAST_OF_DECISIONS: Final = ("STEP", "ACTION", "POD")
 HELD_HELP: Final = "what helps: set spec.runPolicy.cleanPodPolicy: Running on these jobs, or delete them"
@@ -167,35 +168,9 @@ def _held(rooms: Sequence[HeldRoom]) -> Iterator[RenderableType]:
 
 def nodes(view: NodesView, *, wide: bool = False) -> RenderableType:
     """Return a table with one row per node, with each job's members on it."""
-    heads = ("NODE", "STATE", "ALLOCATABLE", "FREE", "OTHERS", "MEMBERS")
-    rows = (_node(node, wide=wide) for node in view.nodes)
+    heads = ("NODE", "STATE", "ALLOCATABLE", "FREE", "OTHERS", "FAILURES", "MEMBERS")
+    rows = (node_row(node, wide=wide) for node in view.nodes)
     return Group(table((*heads, "PODS") if wide else heads, rows, LEAST_OF_NODES), *_held(view.held))
-
-
-def _node(node: NodeView, *, wide: bool) -> tuple[str, ...]:
-    row = (
-        node.name,
-        "ready" if node.ready and not node.unschedulable else "cordoned" if node.ready else "not ready",
-        offered(node.allocatable, node.allocatable),
-        offered(node.free, node.allocatable),
-        str(node.other_pods),
-        ", ".join(by_job((_guest(guest), guest.role) for guest in node.members)) or "-",
-    )
-    pods = ", ".join(guest.pod or f"({guest.role}-{guest.index})" for guest in node.members)
-    return (*row, pods or "-") if wide else row
-
-
-def _guest(guest: NodeMemberView) -> str:
-    return f"{guest.job} (finished)" if guest.finished else guest.job
-
-
-def by_job(members: Iterable[tuple[str, str]]) -> list[str]:
-    """Count the members, given as (job, role), and return a text for each job: ``team/job 1 ps+3 workers``."""
-    found: dict[str, dict[str, int]] = {}
-    for job, role in members:
-        roles = found.setdefault(job, {})
-        roles[role] = roles.get(role, 0) + 1
-    return [f"{job} " + "+".join(counted(count, role) for role, count in roles.items()) for job, roles in found.items()]
 
 
 def plans(view: PlansView, *, wide: bool = False, within: str = "") -> RenderableType:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 
 from extender.cli.console import age, offered, short, table, why
-from extender.cli.tables import by_job, text
+from extender.cli.noderows import by_job
+from extender.cli.tables import text
 from extender.present.views.base import View
 from extender.present.views.cluster import NodesView, NodeView
 from extender.present.views.jobs import JobsView, JobView, QueuedJob, QueueView

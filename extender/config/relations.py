@@ -97,6 +97,10 @@ def _broken_times(settings: Settings) -> Iterator[str]:
         ("coalesce_seconds", settings.coalesce_seconds),
         ("tick_seconds", settings.tick_seconds),
     )
+    yield from _not_above(
+        ("nodes.watch_seconds", settings.nodes.watch_seconds),
+        ("nodes.half_life_seconds", settings.nodes.half_life_seconds),
+    )
     spare = settings.server.connections - settings.server.reserved_connections
     if barrier.http_timeout_seconds >= least_timeout and settings.largest_gang < 1 <= spare:
         patches, least = settings.controller.patches_per_second, math.ceil(1000 / barrier.hold_seconds) / 1000

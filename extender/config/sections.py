@@ -114,6 +114,26 @@ class BarrierSettings(Section):
         return self.http_timeout_seconds - self.binding_seconds - self.api_deadline_seconds - TIMEOUT_MARGIN_SECONDS
 
 
+class NodesSettings(Section):
+    """Settings about nodes on which members of gangs fail."""
+
+    avoid_failing: bool = Field(
+        default=False,
+        description="Avoid a node once members of two different jobs have failed there while the jobs' other members "
+        "lived on. Kohort keeps such failures in an annotation of the node, for which it needs the manifests' "
+        "component nodes.",
+    )
+    half_life_seconds: Annotated[float, NUMBER, Field(gt=0, le=2_592_000)] = Field(
+        default=3600,
+        description="How long such a node is avoided at least. A failure weighs half as much after each half-life, and "
+        "is forgotten after two.",
+    )
+    watch_seconds: Seconds = Field(
+        default=15,
+        description="How long the job's other members must live on before a failure counts against the node.",
+    )
+
+
 class SchedulerSettings(Section):
     """What Kohort assumes about kube-scheduler's configuration; `kohort check-config` compares both."""
 

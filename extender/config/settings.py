@@ -24,6 +24,7 @@ from extender.config.sections import (
     Kod2Settings,
     KubeName,
     LeaseSettings,
+    NodesSettings,
     ProgressSettings,
     ReleaseSettings,
     SchedulerSettings,
@@ -69,6 +70,7 @@ class Settings(BaseSettings):
     )
     barrier: BarrierSettings = BarrierSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
+    nodes: NodesSettings = NodesSettings()
     nominate_above_nodes: Count = Field(
         default=500,
         ge=0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.orders import NodeOrder, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,13 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkNode:
+    """Write into a node's annotation of which jobs members have failed there, or remove it and the forgiveness."""
+
+    order: NodeOrder
+
+
+@dataclass(frozen=True, slots=True)
 class Suspend:
     """Suspend a job, or resume it. The operator of a suspended job deletes its pods.
 
@@ -87,7 +94,7 @@ class SetReplicas:
 
 Call = (
     SetGate | Release | Evict | AskToSave | Suspend | Renumber | MarkScheduled | SetReplicas | Nominate | Ungate | Wake
-    | Note
+    | Note | MarkNode
 )  # fmt: skip
 
 

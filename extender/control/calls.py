@@ -15,6 +15,7 @@ from extender.control.callkinds import (
     AskToSave,
     Call,
     Evict,
+    MarkNode,
     MarkScheduled,
     Nominate,
     Note,
@@ -26,10 +27,12 @@ from extender.control.callkinds import (
     Ungate,
     Wake,
 )
-from extender.kube.api import PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
+from extender.kube.api import NODES, PODS, Api, ClusterError, Done, Json, Outcome, Ref, Refused, Unknown
 from extender.kube.fields import listed, part, text
 from extender.kube.jobkinds import (
     CHECKPOINT,
+    FAILURES,
+    FORGIVE,
     GATE,
     KINDS,
     LEADER,
@@ -44,7 +47,7 @@ from extender.kube.jobkinds import (
     deletion_cost,
 )
 from extender.present.views.orders import DesiredView
-from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.orders import NodeOrder, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 SCHEDULED: Final = "PodScheduled"
 GATES: Final = "/spec/schedulingGates"
@@ -82,6 +85,7 @@ def calls(desired: DesiredView) -> Iterator[Call]:
     yield from map(Ungate, desired.ungate)
     yield from map(Wake, desired.wake)
     yield from map(MarkScheduled, desired.scheduled)
+    yield from map(MarkNode, desired.mark)
 
 
 def takes_unsigned(call: Call) -> bool:
@@ -125,6 +129,8 @@ async def perform(api: Api, call: Call, gate: Ref, leader: str = "") -> Outcome:
             return await _mark_scheduled(api, order)
         case Note(noted):
             return await _note(api, noted, leader)
+        case MarkNode(marked):
+            return await _mark_node(api, marked)
         case Suspend(suspension):
             return await _suspend(api, suspension, leader)
         case SetReplicas(resize):
@@ -171,6 +177,13 @@ async def _note(api: Api, order: NoteOrder, leader: str) -> Outcome:
         return _unknown("NoObject", f"Kohort keeps no annotations on jobs of kind {order.kind}")
     written = {name: value for name, value in ((REPORTS, order.reports), (MEMORY, order.memory)) if value is not None}
     return await _patch_job(api, order, kind, {"metadata": {"annotations": {**written, **_by(leader)}}})
+
+
+async def _mark_node(api: Api, order: NodeOrder) -> Outcome:
+    """Write the annotation with the failures, on the condition that the node still has the order's version."""
+    notes: dict[str, str | None] = {FAILURES: order.failures or None, **({FORGIVE: None} if order.forgiven else {})}
+    patch = {"metadata": {"annotations": notes}}
+    return await api.patch(Ref(NODES, "", order.name), patch, uid=order.uid, resource_version=str(order.version))
 
 
 async def _suspend(api: Api, order: SuspendOrder, leader: str) -> Outcome:

@@ -51,6 +51,12 @@ PREEMPTED: Final = EventReason(
     "Another scheduler has preempted members of the job. The note names them, their nodes and, if known, the pod.",
     "Warning",
 )
+NODE_FAILED: Final = EventReason(
+    "NodeFailed",
+    "A member of the job has failed on a node while the others lived on. The note says whether the node is avoided "
+    "now, and until when (setting nodes.avoid_failing).",
+    "Warning",
+)
 REPAIRING: Final = EventReason("Repairing", "Lost members will be bound again: each has a planned node.")
 REPAIRED: Final = EventReason("Repaired", "Every member of its minimum is bound again.")
 PAUSING: Final = EventReason(
@@ -80,9 +86,10 @@ OF_ACTIONS: Final = {
     "Admit": PLANNED, "Bound": BOUND, "Shrunk": SHRUNK, "Grown": GROWN, "Repaired": REPAIRED, "Paused": PAUSED,
     "Migrate": MIGRATING, "Moved": MOVED, "Released": RELEASED, "Reject": REJECTED, "Edited": EDITED,
     "Stalled": STALLED, "ShrinkStalled": SHRINK_STALLED, "Preempted": PREEMPTED, "WriteRefused": WRITE_REFUSED,
+    "NodeFailed": NODE_FAILED,
 }  # fmt: skip
 """The reason by the action of a decision; the reason of a resize depends on its direction."""
 WORDS: Final = (
-    QUEUED, STARVING, PLANNED, BOUND, SHRINKING, SHRUNK, GROWING, GROWN, STALLED, SHRINK_STALLED, PREEMPTED, REPAIRING,
-    REPAIRED, PAUSING, PAUSED, MIGRATING, MOVED, EDITED, WRITE_REFUSED, RELEASED, REJECTED,
+    QUEUED, STARVING, PLANNED, BOUND, SHRINKING, SHRUNK, GROWING, GROWN, STALLED, SHRINK_STALLED, PREEMPTED,
+    NODE_FAILED, REPAIRING, REPAIRED, PAUSING, PAUSED, MIGRATING, MOVED, EDITED, WRITE_REFUSED, RELEASED, REJECTED,
 )  # fmt: skip

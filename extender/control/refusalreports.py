@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Final
 
 from extender.clock import Clock
-from extender.control.callkinds import Call, SetGate
+from extender.control.callkinds import Call, MarkNode, SetGate
 from extender.control.calls import Key, key
 from extender.control.extenderrest import ExtenderError, Post
 from extender.kube.api import Done, Outcome, Refused, Unknown
@@ -57,7 +57,7 @@ class RefusalReports:
         lasting = _is_lasting(call, outcome)
         if count >= (REFUSED if lasting else PASSING):
             write, uid = written
-            namespace = "" if isinstance(call, SetGate) else call.order.namespace
+            namespace = "" if isinstance(call, SetGate | MarkNode) else call.order.namespace
             words = shortened(outcome.words)
             report = RefusedBody(write=write, namespace=namespace, uid=uid, message=words, lasting=lasting)
             self._reported[written] = report

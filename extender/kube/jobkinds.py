@@ -39,6 +39,8 @@ PLAN: Final = "kohort.dev/plan"
 SLOT: Final = "kohort.dev/slot"
 GATE: Final = "kohort.dev/admission"
 LEADER: Final = "kohort.dev/leader"
+FAILURES: Final = "kohort.dev/failures"
+FORGIVE: Final = "kohort.dev/forgive"
 """The replica that wrote a binding or resized a job; manifests/base/leader-policy.yaml checks that it leads."""
 
 ROLE_LABEL: Final = "training.kubeflow.org/replica-type"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from extender.kube.api import MALFORMED, NODES, PODS, QUOTAS, Json, Resource
 from extender.kube.fields import ObjectError, amount, condition, listed, part, text, whole
-from extender.kube.jobkinds import KINDS, JobKind
+from extender.kube.jobkinds import FAILURES, FORGIVE, KINDS, JobKind
 from extender.kube.jobobjects import identity, read_group, read_job, reports_in
 from extender.kube.membership import NOBODY, OwnerName, membership
 from extender.kube.ownerindex import OwnerIndex
@@ -148,6 +148,8 @@ def _node_events(item: Json, gone: bool) -> list[Event]:
         labels={str(key): value for key, value in part(meta, "labels").items() if isinstance(value, str)},
         taints=tuple(Taint(text(t, "key"), text(t, "value"), text(t, "effect")) for t in listed(spec, "taints")),
         version=whole(meta, "resourceVersion"),
+        failures=text(part(meta, "annotations"), FAILURES),
+        forgiven=text(part(meta, "annotations"), FORGIVE) == "true",
     )
     return [NodeSeen(node)]
 

@@ -65,6 +65,7 @@ def snapshot_metrics(snapshot: Snapshot, policy: Policy, now: float) -> Iterator
     yield gauge("kohort_unplaced_members", "Members of running gangs that have no node.", waiting)
     yield gauge("kohort_gated_pods", "Pods behind the admission gate.", gated_pods(snapshot))
     yield gauge("kohort_nodes", "Nodes known.", len(snapshot.nodes))
+    yield from _failing(snapshot)
     yield gauge("kohort_ledger_generation", "Steps of the ledger since the start.", snapshot.generation)
     yield from _room(snapshot)
     yield from _traffic(snapshot)
@@ -93,6 +94,20 @@ def _refused(snapshot: Snapshot) -> Metric:
         counts[one.write] += 1
     text = "Writes that the API server refuses now, by kind; for bindings, the number of gangs that wait because of it."
     return _labelled("kohort_refused_writes", text, "write", counts)
+
+
+def _failing(snapshot: Snapshot) -> Iterator[Metric]:
+    """Yield the metrics of nodes on which members of gangs have failed."""
+    counts = {"barred": 0, "last": 0}
+    for name in snapshot.failures:
+        node = snapshot.nodes.get(name)
+        if node is not None and node.shunned:
+            counts["barred" if node.barred else "last"] += 1
+    text = "Nodes that are avoided because members of different jobs have failed there: used not at all, or last."
+    yield _labelled("kohort_avoided_nodes", text, "used", {"not": counts["barred"], "last": counts["last"]})
+    failures = sum(len(found) for found in snapshot.failures.values())
+    text = "Failures of members that count against their nodes, at most one for each job and node."
+    yield gauge("kohort_node_failures", text, failures)
 
 
 def _labelled(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -281,9 +281,11 @@ def _figures(
     starving, moving = sum(row.starving for row in waiting), sum(row.state != "running" for row in running)
     down = sum(not node.ready for node in snapshot.nodes.values())
     cordoned = sum(node.unschedulable and node.ready for node in snapshot.nodes.values())
+    avoided = sum(name in snapshot.nodes and snapshot.nodes[name].shunned > 0 for name in snapshot.failures)
     first = min((row.arrival for row in waiting), default=now)
     longest = f"longest {duration(now - first)}" if waiting else "no job waits"
-    away = f"{down} down" if down else f"{cordoned} cordoned" if cordoned else "all ready"
+    counts = ((down, "down"), (cordoned, "cordoned"), (avoided, "avoided"))
+    away = next((f"{count} {what}" for count, what in counts if count), "all ready")
     pairs = f"of {counted(nodes.pairs, 'pair')}, {counted(nodes.cross_jobs, 'job')}"
     cross = pairs if nodes.pairs else "no ps–worker pairs"
     return [

@@ -217,7 +217,7 @@ def _others(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _state(node: Node) -> str:
-    return "down" if not node.ready else "cordoned" if node.unschedulable else "ready"
+    return "down" if not node.ready else "cordoned" if node.unschedulable else "avoided" if node.shunned else "ready"
 
 
 def _used(node: Node, charged: Resources | None) -> tuple[int, str]:

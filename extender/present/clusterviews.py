@@ -43,6 +43,10 @@ def nodes_view(snapshot: Snapshot) -> tuple[NodeView, ...]:
             free=amounts(snapshot.free(name)),
             members=tuple(guests[name]),
             other_pods=others[name],
+            failures=len(failed := snapshot.failures.get(name, ())),
+            last_failure_at=max((one.at for one in failed), default=None),
+            avoided_until=node.shunned or None,
+            barred=node.barred,
         )
         for name, node in sorted(snapshot.nodes.items())
     )

@@ -17,6 +17,8 @@ from policy.cluster.actions import (
     Edited,
     Effect,
     Migrate,
+    NodeFailed,
+    NodeForgiven,
     Preempted,
     RefuseBind,
     Reject,
@@ -29,7 +31,7 @@ from policy.cluster.actions import (
     WriteRefused,
 )
 from policy.cluster.reasons import Reason
-from policy.cluster.words import counted, listed
+from policy.cluster.words import counted, in_time, listed
 
 MEMBERS_NAMED = 5
 
@@ -86,6 +88,11 @@ def _fields_of(effect: Effect, subject: Subject, way: Direction) -> dict[str, ob
             return {"reason": Reason.PREEMPTED.value, "nodes": nodes, "text": _preempted(effect)}
         case Edited():
             return {"text": _edited(effect)}
+        case NodeFailed():
+            return {"text": _failed(effect)}
+        case NodeForgiven():
+            by = "an administrator has forgiven its failures" if effect.by_hand else "its failures are long enough ago"
+            return {"text": f"node {effect.node} is no longer avoided: {by}"}
         case Bind():
             text = f"binding to {effect.node} sent"
             return {"pod": effect.name, "nodes": {str(effect.slot): effect.node}, "text": text}
@@ -154,6 +161,16 @@ def _preempted(loss: Preempted) -> str:
     lost = listed([f"{slot} on {node}" for slot, node in sorted(loss.nodes.items())], MEMBERS_NAMED)
     whom = f" for {', '.join(loss.by)}" if loss.by else ""
     return f"another scheduler has preempted {counted(len(loss.nodes), 'member')}{whom}: {lost}"
+
+
+def _failed(failure: NodeFailed) -> str:
+    """Return the text for a member's failure that counts against its node."""
+    text = f"a member has failed on node {failure.node} while the others lived on"
+    if not failure.until:
+        return f"{text}: one more such failure, of another job, and the node is avoided"
+    others = f"as members of {counted(failure.jobs - 1, 'other job')} did"
+    how = "nothing is placed there" if failure.barred else "it is used only where no other node has room,"
+    return f"{text}, {others}: {how} until {in_time(failure.until)}"
 
 
 def _not_gone(shrink: ShrinkStalled, rival: Named | None) -> dict[str, object]:

@@ -38,6 +38,7 @@ def desired_view(snapshot: Snapshot, wanted: Desired, gate: GateSetting, instanc
         evict=wanted.evict,
         checkpoint=wanted.checkpoint,
         note=_on_objects(wanted.note),
+        mark=wanted.mark,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from policy.cluster.actions import Admit, Bind, Effect, RefuseBind, Remember, Resize
+from policy.cluster.actions import Admit, Bind, Effect, NodeForgiven, RefuseBind, Remember, Resize
 from policy.cluster.pod import Pod
 from policy.cluster.snapshot import Snapshot
 
@@ -56,7 +56,7 @@ def subject_of(effect: Effect, snapshots: Sequence[Snapshot]) -> Subject:
     the second.
     """
     match effect:
-        case Remember():
+        case Remember() | NodeForgiven():
             return NOBODY
         case Bind() | RefuseBind():
             pod = _pod(effect.uid, snapshots)

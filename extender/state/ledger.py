@@ -20,6 +20,7 @@ from extender.state.record import named
 from policy.answers.inputs import inputs_of
 from policy.cluster.actions import Effect
 from policy.cluster.events import Event, JobSeen, PodGone, PodSeen, PolicyChanged, Tick
+from policy.cluster.failures import moments
 from policy.cluster.snapshot import Rules, Snapshot
 from policy.step import step
 from policy.systems.base import Policy
@@ -300,5 +301,5 @@ class Ledger:
         index, now = self.snapshot.index, self._stepped_at
         ends = [*index.deadlines.values(), *(rested for rested in index.rests.values() if rested > now)]
         kept = (gone.until for promised in self.snapshot.preemptions.values() for gone in promised.vacated)
-        late = (at for at in late_moments(self.snapshot) if at > now)
+        late = (at for at in (*late_moments(self.snapshot), *moments(self.snapshot)) if at > now)
         return min([*ends, *kept, *late, *self.snapshot.not_offered.values(), self.policy.next_moment(now)])

@@ -47,7 +47,11 @@ FIRST_EFFECTS: Final = frozenset(
 )  # fmt: skip
 # Maps a part of a state to kinds of effects. A journal that does not name its kinds of effects also has these kinds if
 # its state has that part.
-CAME_WITH: Final = {"preemptions": {"Preempted"}, "refused_writes": {"Shown", "WriteRefused"}}
+CAME_WITH: Final = {
+    "preemptions": {"Preempted"},
+    "refused_writes": {"Shown", "WriteRefused"},
+    "failures": {"NodeFailed", "NodeForgiven"},
+}
 # The largest maps of a state. msgspec can write and read their values by itself, without `codec`.
 FACTS: Final[dict[str, Any]] = {
     "nodes": list[tuple[str, Node]],

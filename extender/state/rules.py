@@ -36,6 +36,8 @@ def rules_of(settings: Settings) -> Rules:
         gangs=settings.base not in POD_BY_POD,
         stores=True,
         resizes_per_minute=settings.resizes_per_minute,
+        half_life_seconds=settings.nodes.half_life_seconds if settings.nodes.avoid_failing else 0.0,
+        watch_seconds=settings.nodes.watch_seconds,
     )
 
 

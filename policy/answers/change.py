@@ -23,6 +23,7 @@ class Kind(StrEnum):
     UTILITY = "utility"
     TARGET = "target"
     UNCORDON = "uncordon"
+    FORGIVE = "forgive"
     WORKERS = "workers"
     DELETE = "delete"
     END = "end"

@@ -36,6 +36,7 @@ def candidates(snapshot: Snapshot, job: Job, policy: Policy, now: float) -> Iter
     yield chain(_lower_minima(job), _fewer_asked(job))
     yield higher_utilities(snapshot, job, policy, now)
     yield _uncordoned(snapshot, job)
+    yield _forgiven(snapshot, job)
     yield _fewer_workers(snapshot, job)
     yield _ended(snapshot, job)
     yield _more_nodes(snapshot)
@@ -84,22 +85,32 @@ def _fewer_asked(job: Job) -> Iterator[Change]:
 
 def _uncordoned(snapshot: Snapshot, job: Job) -> Iterator[Change]:
     """Yield changes that uncordon a node: each cordoned node alone, then those that the gang needs together."""
-    cordoned = [node for _, node in sorted(snapshot.nodes.items()) if node.unschedulable and node.ready]
-    for node in cordoned:
-        yield Change(Kind.UNCORDON, f"uncordon node {node.name}", 1, partial(_with_nodes, (node.reopened,)))
+    cordoned = [node.reopened for _, node in sorted(snapshot.nodes.items()) if node.unschedulable and node.ready]
+    return _opened(snapshot, job, cordoned, Kind.UNCORDON, "uncordon {}")
+
+
+def _forgiven(snapshot: Snapshot, job: Job) -> Iterator[Change]:
+    """Yield changes that forgive the failures of members on a node on which nothing is placed because of them."""
+    names = sorted(name for name in snapshot.failures if name in snapshot.nodes)
+    barred = [node for name in names if (node := snapshot.nodes[name]).closed and node.closed == node.avoided]
+    text = "forgive {} the failures there (annotation kohort.dev/forgive: true)"
+    return _opened(snapshot, job, [replace(node.reopened, forgiven=True) for node in barred], Kind.FORGIVE, text)
+
+
+def _opened(snapshot: Snapshot, job: Job, nodes: Sequence[Node], kind: Kind, text: str) -> Iterator[Change]:
+    """Yield changes that open each of these nodes alone, then those that the gang needs together."""
+    for node in nodes:
+        yield Change(kind, text.format(f"node {node.name}"), 1, partial(_with_nodes, (node,)))
     ask = ask_of(snapshot, job, job.min_workers)
-    needed = needed_of(
-        cordoned, lambda some: fits(Room.of(_with_nodes([node.reopened for node in some], snapshot)), ask)
-    )
+    needed = needed_of(nodes, lambda some: fits(Room.of(_with_nodes(some, snapshot)), ask))
     if len(needed) > 1:
         names = ", ".join(node.name for node in needed)
-        opened = partial(_with_nodes, [node.reopened for node in needed])
-        yield Change(Kind.UNCORDON, f"uncordon nodes {names}", len(needed), opened)
+        yield Change(kind, text.format(f"nodes {names}"), len(needed), partial(_with_nodes, needed))
 
 
 def _more_nodes(snapshot: Snapshot) -> Iterator[Change]:
     """Yield the addition of 1, 2 and more nodes like the largest usable node, up to ``MOST_NODES``."""
-    usable = [node for _, node in sorted(snapshot.nodes.items()) if node.ready and not node.unschedulable]
+    usable = [node for _, node in sorted(snapshot.nodes.items()) if node.usable]
     like = max(usable, key=lambda node: sorted(node.allocatable.amounts.items()), default=None)
     if like is None:
         return

@@ -240,7 +240,7 @@ def _nodes(snapshot: Snapshot, job: Job) -> tuple[NodeRoom, ...]:
         elif not refused and not takes_all(node, ask):
             refused = "its taints or labels keep members off it"
         free, missing, share = figures(snapshot.free(name))
-        row = NodeRoom(name, free, missing, refused, promised.get(name, ()))
+        row = NodeRoom(name, free, missing, refused, node.avoided, promised.get(name, ()))
         rows.append((bool(refused), share, name, row))
     return tuple(row for *_, row in sorted(rows))
 

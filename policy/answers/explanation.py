@@ -48,6 +48,10 @@ class NodeRoom:
     free: Amounts
     missing: Amounts
     refused: str = field(default="", metadata=_text("Why the job may not use the node; empty if it may."))
+    avoided: str = field(
+        default="",
+        metadata=_text("Until when the node is avoided because members of different jobs have failed there."),
+    )
     promised: tuple[str, ...] = field(
         default=(),
         metadata=_text("Pods of other schedulers (namespace/name) that are nominated to the node; they keep room."),

@@ -38,7 +38,8 @@ MENDS: dict[Reason, str] = {
         "ask for fewer or smaller members, add nodes, or change the taint or label in the way; kohort explain names it"
     ),
     Reason.NODES_CLOSED: (
-        "uncordon these nodes, or wait until they are ready and without the taint; kohort explain names them"
+        "uncordon these nodes, forgive them, or wait until they are ready and without the taint; kohort explain names "
+        "them"
     ),
     Reason.WINDOW_TOO_SHORT: (
         "ask for fewer members, or raise barrier.http_timeout_seconds (settings) and httpTimeout (kube-scheduler) "

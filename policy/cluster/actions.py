@@ -191,6 +191,29 @@ class Edited:
     kept: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NodeFailed:
+    """A member of the job has failed on the node while the job's members on other nodes lived on.
+
+    jobs: of how many different jobs members have failed on the node. until: until when the node is avoided, in seconds
+    since the epoch; 0 if it is not. barred: whether nothing is placed there until then; if not, it is used last.
+    """
+
+    job_uid: str
+    node: str
+    jobs: int
+    until: float
+    barred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeForgiven:
+    """The node is no longer avoided. by_hand: whether an administrator has forgiven it; if not, time has passed."""
+
+    node: str
+    by_hand: bool
+
+
 What = Literal["Bound", "Repaired", "Moved", "Shrunk", "Grown", "Paused"]
 
 
@@ -225,7 +248,7 @@ class WriteRefused:
     on_behalf_of: str = ""
 
 
-Outcome = Edited | Released | Stalled | ShrinkStalled | Preempted | Shown | WriteRefused
+Outcome = Edited | Released | Stalled | ShrinkStalled | Preempted | Shown | WriteRefused | NodeFailed | NodeForgiven
 Instruction = Bind | RefuseBind
 """An effect that the service carries out at once."""
 DecisionRecord = Action | Outcome

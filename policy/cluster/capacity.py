@@ -34,6 +34,7 @@ class Capacity:
     misfits: placement requests that were found to fit nowhere in this room, so that they are not tried again in it.
     promised: the room that other schedulers have promised to their pods, by node. It does not count as free, but a pod
     of higher priority may use it.
+    wary: the names of the usable nodes that are used last, because members of different jobs have failed there.
     """
 
     nodes: Mapping[str, Node]
@@ -41,6 +42,12 @@ class Capacity:
     kinds: Mapping[NodeKind, tuple[str, ...]]
     misfits: set[Hashable] = field(default_factory=set, compare=False, repr=False)
     promised: Preemptions = field(default_factory=dict)
+    wary: frozenset[str] = frozenset()
+
+    @cached_property
+    def favoured(self) -> Capacity:
+        """The capacity without the nodes that are used last."""
+        return self.but(self.wary)
 
     @cached_property
     def most(self) -> Resources:
@@ -64,7 +71,8 @@ class Capacity:
         kinds: dict[NodeKind, list[str]] = defaultdict(list)
         for name, node in nodes.items():
             kinds[NodeKind(free[name], node.allocatable)].append(name)
-        return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()}, promised=promised)
+        wary = frozenset(name for name, node in nodes.items() if node.shunned)
+        return cls(nodes, free, {kind: tuple(names) for kind, names in kinds.items()}, promised=promised, wary=wary)
 
     def but(self, closed: Iterable[str]) -> Capacity:
         """Return the capacity without the nodes named in ``closed``."""
@@ -81,7 +89,7 @@ class Capacity:
             moves[NodeKind(self.free[name], whole)][name] = False
             moves[NodeKind(room, whole)][name] = True
             free[name] = room
-        return Capacity(self.nodes, free, self._moved(moves), promised=self.promised)
+        return Capacity(self.nodes, free, self._moved(moves), promised=self.promised, wary=self.wary)
 
     def after(
         self,
@@ -95,7 +103,7 @@ class Capacity:
         ``changed`` names these nodes. ``nodes`` has all nodes after the change, and ``taken`` the room that is taken on
         each. If the free room is the same as before, the same object is returned, so that cached answers stay valid.
         """
-        usable, free = self.nodes, copied(self.free)
+        usable, free, wary = self.nodes, copied(self.free), self.wary
         moves: dict[NodeKind, dict[str, bool]] = defaultdict(dict)
         for name in changed:
             old, new = self.nodes.get(name), nodes.get(name)
@@ -111,11 +119,13 @@ class Capacity:
                 del free[name]
             if old is not new:
                 usable = nodes
+                if (new is not None and new.wary) != (name in wary):
+                    wary = wary ^ {name}
         if usable is self.nodes and not moves and promised == self.promised:
             return self
         if usable is nodes:
             usable = {name: node for name, node in sorted(nodes.items()) if node.usable}
-        return Capacity(usable, free, self._moved(moves), promised=promised)
+        return Capacity(usable, free, self._moved(moves), promised=promised, wary=wary)
 
     def _moved(self, moves: Mapping[NodeKind, Mapping[str, bool]]) -> Mapping[NodeKind, tuple[str, ...]]:
         kinds = copied(self.kinds)

@@ -142,7 +142,7 @@ class Draft:
         old = self.now.nodes.get(node.name)
         self.edit("nodes")[node.name] = node
         self._news.nodes.add(node.name)
-        if old is None or (old.ready, old.unschedulable) != (node.ready, node.unschedulable):
+        if old is None or _openness(old) != _openness(node):
             self._renewed.add(node.name)
 
     def drop_node(self, name: str) -> None:
@@ -297,6 +297,11 @@ class Draft:
         taken: Resources = self._now[name].get(node, NOTHING)
         self._put_or_drop(name, node, taken + change if sign > 0 else taken - change)
         (self._news.charged if name == "charged" else self._news.foreign).add(node)
+
+
+def _openness(node: Node) -> tuple[bool, bool, bool]:
+    """Return what decides whether the node takes pods; a change of it touches the jobs on the node."""
+    return node.ready, node.unschedulable, node.barred
 
 
 _NAMES = tuple(field.name for field in fields(Snapshot))

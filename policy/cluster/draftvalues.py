@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from policy.cluster.failures import Failures, Suspicions
 from policy.cluster.index import Facts, Index
 from policy.cluster.quota import Quota
 from policy.cluster.reasons import Verdict
@@ -33,4 +34,6 @@ class Now(Facts, Protocol):
     refused_writes: Mapping[str, tuple[RefusedWrite, ...]]
     texts: Mapping[str, str]
     repelling: Mapping[str, tuple[str, ...]]
+    failures: Mapping[str, Failures]
+    suspected: Suspicions
     index: Index

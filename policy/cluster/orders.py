@@ -76,6 +76,22 @@ class NoteOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeOrder:
+    """Write on the node object which jobs' members have failed there, so that it survives a restart.
+
+    failures: the text of the annotation; empty removes it. forgiven: whether the annotation is removed, too, by which
+    an administrator has forgiven the failures. version: the resourceVersion for which this was decided; the patch has
+    it as a precondition.
+    """
+
+    uid: str
+    name: str
+    version: int
+    failures: str = ""
+    forgiven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Desired:
     """All that the controller has to do now; every tuple is empty when the cluster is as it should be.
 
@@ -86,6 +102,7 @@ class Desired:
     scheduled: bound pods whose condition PodScheduled is set to True.
     release: pods that are deleted. evict: pods that are evicted.
     checkpoint: pods whose training is asked to save. note: jobs on which annotations are written.
+    mark: nodes on which the failures of members there are written.
     """
 
     gate: bool
@@ -100,3 +117,4 @@ class Desired:
     evict: tuple[PodOrder, ...] = ()
     checkpoint: tuple[PodOrder, ...] = ()
     note: tuple[NoteOrder, ...] = ()
+    mark: tuple[NodeOrder, ...] = ()

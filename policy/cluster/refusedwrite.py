@@ -21,6 +21,7 @@ WRITES: Final = {
     "AskToSave": "annotate",
     "Renumber": "annotate",
     "MarkScheduled": "write the condition of",
+    "MarkNode": "annotate node",
     "SetGate": "switch",
 }
 """For each kind of write, the verb with which messages name it."""
@@ -36,7 +37,7 @@ class RefusedWrite:
     message: the API server's message.
     lasting: whether the same write would be refused again, for example by an admission policy; a conflict or a lost
     answer is not lasting.
-    name: the object's ``namespace/name``; empty for the switch of the admission gate.
+    name: the object's ``namespace/name``, or the name of a node; empty for the switch of the admission gate.
     """
 
     write: str

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from policy.cluster.failures import Failures, Suspicions
 from policy.cluster.frozen import quick
 from policy.cluster.gang import Gang, State, no_gang
 from policy.cluster.index import Facts, Index
@@ -50,6 +51,7 @@ class Rules:
     ranked: whether kube-scheduler may place a pod on another node than the planned one (setting ``answer: ranked``).
     commit_first: whether an eligible gang is bound at its first bind call (setting ``barrier.commit: first``).
     plugins: the plugins that kube-scheduler's profile has beyond its defaults (setting ``scheduler.plugins``).
+    half_life_seconds, watch_seconds: the settings ``nodes``; a half-life of 0: failures on nodes do not count.
     """
 
     window_seconds: float = 8.0
@@ -71,6 +73,8 @@ class Rules:
     gangs: bool = True
     stores: bool = False
     resizes_per_minute: int = 0
+    half_life_seconds: float = 0.0
+    watch_seconds: float = 15.0
 
 
 @quick
@@ -154,6 +158,14 @@ class Snapshot:
     )
     repelling: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict, metadata=_kept("derived: pods with a required anti-affinity (uid -> ``Pod.repels``)")
+    )
+    failures: Mapping[str, Failures] = field(
+        default_factory=dict,
+        metadata=_kept("persisted: annotation of the node (node -> failures of members there, one for each job)"),
+    )
+    suspected: Suspicions = field(
+        default_factory=dict,
+        metadata=_kept("volatile: failures of the last seconds, which may not count (job uid, node -> until when)"),
     )
     index: Index = field(default_factory=Index, metadata=_kept("derived: jobs by what is to be done about them"))
 

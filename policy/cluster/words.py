@@ -47,6 +47,19 @@ def listed(names: Sequence[str], most: int) -> str:
     return f"{shown} {and_more(len(names) - most)}" if len(names) > most else shown
 
 
+def in_time(at: float) -> str:
+    """Return a time (seconds since the epoch) for people: ``2026-11-28 12:00:00 UTC``."""
+    days, second = divmod(int(at), 86_400)
+    # The months are counted from March, so that the day that a leap year adds is the last one of its year.
+    era, day = divmod(days + 719_468, 146_097)
+    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    of_year = day - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    date = (year + 400 * era + month // 10, (month + 2) % 12 + 1, of_year - (153 * month + 2) // 5 + 1)
+    clock = (second // 3_600, second // 60 % 60, second % 60)
+    return "{}-{:02}-{:02} {:02}:{:02}:{:02} UTC".format(*date, *clock)
+
+
 def cpu_first(name: str) -> tuple[int, str]:
     """Return the sort key of a resource's name for people: cpu, then memory, then the others by name."""
     return ("cpu", "memory").index(name) if name in ("cpu", "memory") else 2, name

@@ -92,7 +92,16 @@ def barred(snapshot: Snapshot, job: Job) -> frozenset[str]:
 
 
 def place(room: Room, ask: Ask) -> dict[Slot, str] | None:
-    """Return a node for every slot, or None if the gang cannot be placed. ``room`` is not changed."""
+    """Return a node for every slot, or None if the gang cannot be placed. ``room`` is not changed.
+
+    Nodes on which members of different jobs have failed are used only if the gang cannot be placed without them.
+    """
+    better = room.favoured()
+    nodes = _place(better, ask) if better is not room else None
+    return _place(room, ask) if nodes is None else nodes
+
+
+def _place(room: Room, ask: Ask) -> dict[Slot, str] | None:
     misfits = room.misfits
     if ask in misfits:
         return None

@@ -172,14 +172,18 @@ def grow(
     home, refused = _stays_home(snapshot, room, job, where), barred(snapshot, job)
     constraints = job.worker.constraints if job.worker else ANYWHERE
 
-    def takes(name: str) -> bool:
-        return room.takes(name, requests) and name not in refused and accepts(room.nodes[name], constraints)
+    def next_node(shut: frozenset[str]) -> str | None:
+        def takes(name: str) -> bool:
+            return room.takes(name, requests) and name not in shut and accepts(room.nodes[name], constraints)
 
-    while gang.workers + len(added) < target:
         near = _near({**gang.nodes, **added}, servers_alone=home and where is Where.SERVERS)
         node = _idlest_of(room, ([name for name in names if takes(name)] for names in near))
-        if node is None and not home:
-            node = idlest(room, requests, constraints, refused)
+        return idlest(room, requests, constraints, shut) if node is None and not home else node
+
+    while gang.workers + len(added) < target:
+        node = next_node(refused | room.wary)
+        if node is None and room.wary:
+            node = next_node(refused)
         if node is None:
             break
         added[Slot(WORKER, gang.workers + len(added))] = node

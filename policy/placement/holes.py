@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from policy.cluster.constraints import ANYWHERE
+from policy.cluster.failures import failed_on
 from policy.cluster.gang import Gang
 from policy.cluster.job import WORKER, Job, Slot
 from policy.cluster.pod import Phase, Pod
@@ -39,7 +40,7 @@ def is_there(pod: Pod | None) -> bool:
 
 def _usable(snapshot: Snapshot, name: str | None) -> bool:
     node = snapshot.nodes.get(name) if name is not None else None
-    return node is not None and node.ready and not node.unschedulable
+    return node is not None and node.usable
 
 
 def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
@@ -55,11 +56,12 @@ def _bound(snapshot: Snapshot, job: Job, slot: Slot) -> bool:
 def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slot]) -> dict[Slot, str]:
     """Return nodes for as many slots in ``missing`` as possible, and take their room from ``room``.
 
-    Nodes that host the gang already come first, and then the one with the smallest free share.
+    Nodes that host the gang already come first, and then the one with the smallest free share. A node where members of
+    this job, or of different jobs, have failed comes last.
     """
     found: dict[Slot, str] = {}
     refused = barred(snapshot, job)
-    hosts = set(gang.nodes.values())
+    hosts, last = set(gang.nodes.values()), room.wary | failed_on(snapshot, job.uid)
     for slot in missing:
         role = job.role(slot.role)
         requests = demand(job, slot, snapshot.member(job.uid, slot))
@@ -70,7 +72,7 @@ def fill(snapshot: Snapshot, room: Room, job: Job, gang: Gang, missing: list[Slo
             if requests.fits(room.free(name)) and name not in refused and accepts(room.nodes[name], constraints)
         ]
         if fitting:
-            found[slot] = min(fitting, key=lambda name: (name not in hosts, room.idleness(name), name))
+            found[slot] = min(fitting, key=lambda name: (name in last, name not in hosts, room.idleness(name), name))
             hosts.add(found[slot])
             room.take(found[slot], requests)
     return found

@@ -129,6 +129,20 @@ class Room:
         copy._most = self._most
         return copy
 
+    @property
+    def wary(self) -> frozenset[str]:
+        """The names of the nodes that are used last, because members of different jobs have failed there."""
+        return self._capacity.wary
+
+    def favoured(self) -> Room:
+        """Return a copy without the nodes that are used last; the room itself if there are none."""
+        if not self.wary:
+            return self
+        copy = Room(self._capacity.favoured)
+        copy._changed = {name: free for name, free in self._changed.items() if name in copy.nodes}
+        copy._most = self._most
+        return copy
+
     def alike(self, requests: Resources) -> Iterator[Alike]:
         """Yield the nodes with free room for the request, in groups of equal free and equal allocatable resources."""
         if not self.may_take(requests):

@@ -120,7 +120,7 @@ def movable(snapshot: Snapshot, decided: Decision) -> Iterator[Movable]:
         nodes = set(gang.nodes.values())
         if len(nodes) == 1 and job.uid not in touched and _settled(snapshot, job, gang):
             host = snapshot.nodes.get(node := nodes.pop())
-            if host is not None and host.ready and not host.unschedulable:
+            if host is not None and host.usable:
                 yield Movable(job, gang, node)
 
 

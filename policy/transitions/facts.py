@@ -21,6 +21,7 @@ from policy.cluster.reasons import Reason
 from policy.cluster.training import AHEAD_SECONDS, REPORTS_KEPT, Report
 from policy.transitions.deadlines.patience import until
 from policy.transitions.edits import edited_bounds, respect_edit
+from policy.transitions.failing import learn_failures, left, lose_failures, suspect, with_judgement
 from policy.transitions.gangs import bind, let_go, move, refuse_held
 from policy.transitions.migrate import leave
 from policy.transitions.recovery.release import cleared
@@ -40,9 +41,10 @@ def apply_fact(draft: Draft, event: events.Event, now: float) -> list[Effect]:
     """
     match event:
         case events.NodeSeen(node):
-            see_node(draft, node)
+            see_node(draft, node, now)
         case events.NodeGone(name):
             draft.drop_node(name)
+            lose_failures(draft, name)
         case events.JobSeen(job):
             return see_job(draft, job, now)
         case events.JobGone(uid):
@@ -90,12 +92,13 @@ def take_report(draft: Draft, job_uid: str, report: Report, now: float) -> None:
         draft.edit("reports")[job_uid] = (*known[:1], *known[1:][-(REPORTS_KEPT - 2) :], report)
 
 
-def see_node(draft: Draft, node: Node) -> None:
+def see_node(draft: Draft, node: Node, now: float) -> None:
     """Add or replace a node, unless a newer version of it is known."""
     old: Node | None = draft.now.nodes.get(node.name)
     if old is not None and old.uid == node.uid and old.version > node.version:
         return
-    draft.put_node(node)
+    draft.put_node(with_judgement(old, node))
+    learn_failures(draft, old, node, now)
     if old is not None and old.allocatable != node.allocatable:
         draft.filled.add(node.name)
 
@@ -174,7 +177,9 @@ def see_pod(draft: Draft, pod: Pod, now: float) -> list[Effect]:
         role = job.role(pod.slot.role)
         if role is not None and pod.places != role.constraints:
             draft.put_job(_as_its_pods_go(draft, job))
-    return effects + (_learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else [])
+    effects += _learn_node(draft, pod, draft.gang(pod.job_uid)) if pod.job_uid and pod.node else []
+    suspect(draft, old, pod, now)
+    return effects
 
 
 def _as_its_pods_go(draft: Draft, job: Job) -> Job:
@@ -211,7 +216,7 @@ def _learn_node(draft: Draft, pod: Pod, gang: Gang) -> list[Effect]:
         gang = let_go(draft, gang, pod.uid)
     if pod.uid in gang.in_flight:
         gang = land(draft, gang, pod.uid)
-    stays = gang.state in ADMITTED and gang.state is not State.MIGRATING and not pod.terminating
+    stays = gang.state in ADMITTED and gang.state is not State.MIGRATING and not (pod.terminating or left(draft, pod))
     slot = pod.slot if stays and pod.node in draft.now.nodes else None
     if slot is not None and gang.gives(slot) and gang.nodes.get(slot) != pod.node:
         draft.put_gang(replace(gang, nodes={**gang.nodes, slot: pod.node}))
@@ -232,6 +237,7 @@ def lose_pod(draft: Draft, uid: str, now: float) -> list[Effect]:
     if pod is None or not pod.job_uid:
         return []
     lose_room(draft, pod)
+    suspect(draft, pod, pod, now, gone=True)
     _remember_gone(draft, uid, now)
     gang = draft.gang(pod.job_uid)
     if uid in gang.in_flight:
@@ -268,6 +274,8 @@ def lead(draft: Draft, leading: bool, now: float) -> list[Effect]:
     if leading == draft.now.leading:
         return []
     draft.set("leading", leading)
+    if draft.now.suspected:
+        draft.set("suspected", {})
     draft.set("refused_writes", {})  # The refused writes known so far were reported by the controller of another term.
     effects: list[Effect] = []
     for _, gang in sorted(draft.now.gangs.items()):

@@ -55,7 +55,7 @@ def follow_migration(draft: Draft, job: Job, gang: Gang, now: float) -> Gang:
         return draft.gang(job.uid)
     nodes = draft.now.nodes
     targets = {node for slot, node in gang.nodes.items() if slot not in arrived}
-    usable = {name for name in targets if name in nodes and nodes[name].ready and not nodes[name].unschedulable}
+    usable = {name for name in targets if name in nodes and nodes[name].usable}
     if usable != targets:
         return stay(draft, job, gang, now)
     return _awaiting(draft, gang, len(gang.nodes) - len(arrived), now)

@@ -50,7 +50,8 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
 def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
     """Return the uid of the job that needs the refused write, and the write with the name of its object added.
 
-    The uid is empty for a write that belongs to no job (the switch of the admission gate). The result is None if the
+    The uid is empty for a write that belongs to no job (the switch of the admission gate, the
+    annotation of a node). The result is None if the
     object is not known.
     """
     if not one.uid:
@@ -58,6 +59,9 @@ def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
     job = draft.now.jobs.get(one.uid)
     if job is not None:
         return job.uid, replace(one, name=job.key)
+    if one.write == "MarkNode":
+        node = next((node for node in draft.now.nodes.values() if node.uid == one.uid), None)
+        return ("", replace(one, name=node.name)) if node is not None else None
     pod = draft.now.pods.get(one.uid)
     return (pod.job_uid, replace(one, name=f"{pod.namespace}/{pod.name}")) if pod is not None else None
 

@@ -50,6 +50,9 @@ ANNOTATIONS: Final = {
     jobkinds.SLOT: ("pod", "Kohort", "Its role and index in that plan; a pod that is a gang of its own has none."),
     jobkinds.WAKE: ("pod", "Kohort", "Changed to wake a refused pod in kube-scheduler's queue."),
     jobkinds.GATE: ("pod, a scheduling gate", "admission policy", "The pod is left alone until its gang has room."),
+    jobkinds.FAILURES: ("node", "Kohort", "Which jobs' members have failed there, and when, so that it survives a "
+                        "restart (setting `nodes.avoid_failing`)."),
+    jobkinds.FORGIVE: ("node", "you", "`true`: Kohort forgets the failures there, and takes both annotations away."),
     BANDWIDTH: ("node: bits per second, `25G`; pod: a resource", "you", "Network bandwidth, as `oasis` plans it."),
     workload.POOL: ("node, a label", "you", "`worker` or `ps`: `oasis` puts only that role there."),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from extender.kube.api import CONFIGMAPS, LEASES, PODS, Done, Outcome, Ref
+from extender.kube.api import CONFIGMAPS, LEASES, NODES, PODS, Done, Outcome, Ref
 from extender.kube.jobkinds import (
     PLAN,
 )
@@ -392,6 +392,8 @@ class Witness(WriteWatcher):
             self.judge.to_pod(who, verb, ref, content)
         elif ref.resource in JOBS:
             self.judge.to_job(who, verb, ref, content)
+        elif ref.resource == NODES:
+            self.judge.to_node(who, verb, ref, content)
         elif ref.resource == LEASES and who == "extender" and self.leases is not None:
             self.leases.judge(line.replica, content)
         elif ref.resource != CONFIGMAPS:

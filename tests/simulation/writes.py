@@ -10,6 +10,8 @@ from extender.kube.jobkinds import (
     CHECKPOINT,
     DELETION_COST,
     ELASTIC_PS,
+    FAILURES,
+    FORGIVE,
     GATE,
     LEADER,
     MEMORY,
@@ -108,6 +110,17 @@ class Writes:
         status = patch.get("status", {}).keys() - {"nominatedNodeName"}
         if notes or status or patch.keys() - {"metadata", "status"}:
             self._violated("S11", f"patch of {pod.key}: {patch}")
+
+    # -- The method below checks writes to nodes. ------------------------------------------------
+
+    def to_node(self, who: str, verb: str, ref: Ref, content: Mapping[str, Any]) -> None:
+        """Check S3 and S12: only the annotations of failures are written, by the controller, with preconditions."""
+        if not content.get("uid") or not content.get("version"):
+            self._violated("S3", f"{who} {verb} {ref.name} without uid or version")
+        patch: Json = content.get("patch") or {}
+        notes = patch.get("metadata", {}).get("annotations", {}).keys() - {FAILURES, FORGIVE}
+        if (who, verb) != ("controller", "patch") or notes or patch.keys() != {"metadata"}:
+            self._violated("S12", f"{who} {verb} {ref.name}: {patch}")
 
     # -- The methods below check writes to jobs. -------------------------------------------------
 

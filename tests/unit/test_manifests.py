@@ -19,7 +19,7 @@ from extender.cli.viaapiserver import DEFAULT_SERVICE, ELECTIONS, LABELS, NAMESP
 from extender.config.plainyaml import parse_yaml
 from extender.config.settings import Settings
 from extender.kube.api import NODES, PODS, QUOTAS
-from extender.kube.jobkinds import GATE, KINDS, LEADER, RELEASED
+from extender.kube.jobkinds import FAILURES, FORGIVE, GATE, KINDS, LEADER, RELEASED
 from extender.kube.jobobjects import read_job
 from extender.kube.podgroupkinds import GROUPS
 from extender.kube.templates import pod_templates
@@ -246,6 +246,44 @@ def test_the_rights_of_the_component_are_to_ask_and_those_for_people_are_what_is
     assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
     subjects = API["ClusterRoleBinding kohort-api"]["subjects"]
     assert [subject["name"] for subject in subjects] == ["kohort-extender", "kohort"]
+
+
+# -- The tests below are about the component that avoids nodes on which members fail. ----------------------------------
+
+NODES_ALONE = {
+    f"{document['kind']} {document['metadata']['name']}": document
+    for path in sorted((ROOT / "manifests" / "components" / "nodes").glob("*.yaml"))
+    for document in documents(path)
+    if path.name not in ("kustomization.yaml", "deployment.yaml")
+}
+
+
+@pytest.mark.parametrize("manifest", NODES_ALONE.values(), ids=NODES_ALONE.keys())
+def test_object_about_nodes_is_valid_and_carries_our_labels(manifest: Manifest) -> None:
+    kubernetes_validate.validate(manifest, "1.37", strict=True)
+    test_object_carries_our_labels(manifest)
+
+
+def test_the_component_switches_avoidance_on_and_gives_the_right_to_patch_nodes_alone() -> None:
+    (patch,) = documents(ROOT / "manifests" / "components" / "nodes" / "deployment.yaml")
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+    assert container == {"name": "extender", "env": [{"name": "KOHORT_NODES__AVOID_FAILING", "value": "true"}]}
+    assert not SETTINGS.nodes.avoid_failing
+    (rule,) = NODES_ALONE["ClusterRole kohort-nodes"]["rules"]
+    assert rule == {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}
+    subjects = NODES_ALONE["ClusterRoleBinding kohort-nodes"]["subjects"]
+    assert [subject["name"] for subject in subjects] == ["kohort-controller", "kohort"]
+
+
+def test_the_accounts_with_that_right_may_change_two_annotations_of_nodes_alone() -> None:
+    policy = NODES_ALONE["ValidatingAdmissionPolicy kohort-own-nodes"]["spec"]
+    (condition,) = policy["matchConditions"]
+    subjects = NODES_ALONE["ClusterRoleBinding kohort-nodes"]["subjects"]
+    assert all(f"system:serviceaccount:kohort-system:{one['name']}" in condition["expression"] for one in subjects)
+    own = next(one["expression"] for one in policy["variables"] if one["name"] == "own")
+    assert yaml.safe_load(own) == [FAILURES, FORGIVE]
+    (rule,) = policy["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"], policy["failurePolicy"]) == (["nodes"], ["UPDATE"], "Fail")
 
 
 # -- The tests below are about the RBAC rights of Kohort's service accounts. -------------------------------------------

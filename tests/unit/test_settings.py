@@ -139,6 +139,16 @@ REFUSED_VALUES = {
     "controller: {service_url: 'http://x:0'}": (
         "controller.service_url: 'http://x:0' is not allowed; allowed: an http:// or https:// URL with a host"
     ),
+    "nodes: {avoid_failing: 3}": "nodes.avoid_failing: 3 is not allowed; allowed: true or false",
+    "nodes: {half_life_seconds: 0}": "nodes.half_life_seconds: 0 is not allowed; allowed: greater than 0",
+    "nodes: {half_life_seconds: 1e9}": (
+        "nodes.half_life_seconds: '1e9' is not allowed; allowed: less than or equal to 2592000"
+    ),
+    "nodes: {half_life_seconds: 10}": (
+        "nodes.watch_seconds: 15 is above nodes.half_life_seconds (10); allowed: at most that, or raise "
+        "nodes.half_life_seconds"
+    ),
+    "nodes: {half_life: 8}": "nodes.half_life: an unknown setting; did you mean half_life_seconds?",
     "polcy: kod2": "polcy: an unknown setting; did you mean policy?",
     "barrier: {window: 8}": "barrier.window: an unknown setting; did you mean window_seconds?",
     "release: {zzz: 8}": ("release.zzz: an unknown setting; allowed: backoff_initial_seconds, backoff_max_seconds"),

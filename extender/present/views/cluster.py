@@ -33,6 +33,16 @@ class NodeView(View):
     free: Amounts
     members: tuple[NodeMemberView, ...]
     other_pods: int = Field(description="The number of pods on it that did not opt in.")
+    failures: int = Field(
+        0, description="Of how many different jobs members have failed on it while the others lived on."
+    )
+    last_failure_at: float | None = Field(None, description="When that was last, in seconds since the epoch.")
+    avoided_until: float | None = Field(
+        None, description="Until when it is avoided because of that, in seconds since the epoch; null if it is not."
+    )
+    barred: bool = Field(
+        False, description="Whether nothing is placed on it until then. If not, an avoided node is only used last."
+    )
 
 
 class NodesView(ListView):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.present.views.base import View
-from policy.cluster.orders import NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
+from policy.cluster.orders import NodeOrder, NoteOrder, PodOrder, ReplicaOrder, SuspendOrder
 
 
 class DesiredView(View):
@@ -28,3 +28,4 @@ class DesiredView(View):
     evict: tuple[PodOrder, ...] = ()
     checkpoint: tuple[PodOrder, ...] = ()
     note: tuple[NoteOrder, ...] = ()
+    mark: tuple[NodeOrder, ...] = ()

@@ -105,7 +105,7 @@ def usable(snapshot: Snapshot) -> list[tuple[Node, Resources]]:
     return [
         (node, node.allocatable - snapshot.foreign[name] if name in snapshot.foreign else node.allocatable)
         for name, node in sorted(snapshot.nodes.items())
-        if node.ready and not node.unschedulable
+        if node.usable
     ]
 
 
