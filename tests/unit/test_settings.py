@@ -469,13 +469,14 @@ def test_every_rule_of_the_policy_follows_a_setting() -> None:
     others: dict[str, Any] = {
         "refusal_memory_seconds": 61, "answer": "ranked", "policy": "fifo-pod", "resizes_per_minute": 7,
         "scheduler": {"plugins": ["Mine"]},
+        "nodes": {"avoid_failing": True, "half_life_seconds": 1800, "watch_seconds": 11},
     }  # fmt: skip
     rules = rules_of(Settings(barrier=barrier, release=release, **others))
     assert rules == Rules(
         window_seconds=9, hold_seconds=21, binding_seconds=5, plan_seconds=31, freeing_seconds=121, repair_seconds=31,
         backoff_initial_seconds=6, backoff_max_seconds=130, refusal_memory_seconds=61, largest_gang=1260,
         gangs_at_once=17, ranked=True, gangs=False, checkpoint_seconds=29, stores=True,
-        resizes_per_minute=7, growing_seconds=62, plugins=("Mine",),
+        resizes_per_minute=7, growing_seconds=62, plugins=("Mine",), half_life_seconds=1800, watch_seconds=11,
     )  # fmt: skip
     assert [field.name for field in fields(Rules) if getattr(rules, field.name) == field.default] == ["commit_first"]
     # No gang is bound at its first bind call with `answer: ranked`, so another test has that rule.
