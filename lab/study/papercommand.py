@@ -72,11 +72,11 @@ def _chosen(asked: PaperOptions) -> list[Experiment]:
         )
     if not asked.everything:
         return _with_data(asked, papers.named(asked.names))
-    known = papers.experiments().values()
-    left_out = [one for one in known if one.data and asked.data is None]
+    every = papers.experiments().values()
+    left_out = [one for one in every if one.data and asked.data is None]
     for one in left_out:
         err().print(f"left out: {one.name}, which needs --data with {one.data}")
-    return [one for one in known if one not in left_out]
+    return [one for one in every if one not in left_out]
 
 
 def _with_data(asked: PaperOptions, chosen: list[Experiment]) -> list[Experiment]:

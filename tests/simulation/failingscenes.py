@@ -162,7 +162,7 @@ def run(scene: Scene) -> tuple[Course, Simulation, SeedReport]:
             extra.append((scene.barred_from, lambda _: sim.extender.kill()))
         if scene.forgiven is not None:
             extra.append((scene.forgiven, lambda _: _annotate(sim, {FORGIVE: "true"})))
-        extra.append((scene.barred_from, lambda _: course.annotations.append(annotations(sim).get(FAILURES, ""))))
+        extra.append((scene.barred_from, lambda _: course.annotations.append(notes_of_node(sim).get(FAILURES, ""))))
         sim.acts = (*_acts(scene, course), *extra)
         made.append(sim)
         return sim
@@ -171,7 +171,7 @@ def run(scene: Scene) -> tuple[Course, Simulation, SeedReport]:
     return course, made[0], report
 
 
-def annotations(sim: Simulation) -> dict[str, str]:
+def notes_of_node(sim: Simulation) -> dict[str, str]:
     """Return the annotations of the bad node."""
     found = sim.cluster.server.store.get(NODES, "", BAD) or {}
     return dict(found.get("metadata", {}).get("annotations") or {})

@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from extender.control import calls
+from extender.control.callkinds import MarkNode
 from extender.kube.jobkinds import FAILURES, FORGIVE
 from lab.sim.objects import WorkloadKind
 from policy.transitions import failing
@@ -19,10 +20,10 @@ from tests.simulation.failingscenes import (
     REPAIRED_WITHIN,
     Course,
     Scene,
-    annotations,
     drawn_scene,
     first,
     job,
+    notes_of_node,
     run,
 )
 
@@ -52,14 +53,14 @@ def test_no_gang_starts_on_a_node_where_members_of_two_jobs_failed(name: str) ->
     judge(scene, course)
     assert report.violations == []
     assert course.annotations[0].count('"default/') == 2
-    assert annotations(sim).keys() == {FAILURES}
+    assert notes_of_node(sim).keys() == {FAILURES}
 
 
 def test_one_job_that_crashes_everywhere_bars_nothing() -> None:
     scene = Scene(TWO, CROWD, everywhere=True)
     course, sim, report = run(scene)
     assert report.violations == []
-    assert (course.annotations, annotations(sim)) == ([""], {})
+    assert (course.annotations, notes_of_node(sim)) == ([""], {})
     assert not sim.extender.live.ledger.snapshot.nodes[BAD].shunned
 
 
@@ -69,7 +70,7 @@ def test_a_forgiven_node_is_used_at_once() -> None:
     judge(scene, course)
     assert report.violations == []
     assert [name for name, _ in course.started_there(120.0, 140.0)] != []
-    assert not annotations(sim).keys() & {FAILURES, FORGIVE}
+    assert not notes_of_node(sim).keys() & {FAILURES, FORGIVE}
 
 
 def test_in_time_the_node_is_used_again() -> None:
@@ -96,7 +97,7 @@ def test_a_failure_that_is_not_written_is_noticed_after_a_restart(monkeypatch: p
     real = calls.calls
 
     def without_marks(desired: object) -> object:
-        return (call for call in real(desired) if not isinstance(call, calls.MarkNode))  # type: ignore[arg-type]
+        return (call for call in real(desired) if not isinstance(call, MarkNode))  # type: ignore[arg-type]
 
     monkeypatch.setattr("extender.control.controller.calls", without_marks)
     scene = SCENES["the service is killed"]

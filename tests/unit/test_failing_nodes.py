@@ -155,7 +155,7 @@ def test_the_annotations_of_a_node_are_read() -> None:
     assert isinstance(event, NodeSeen)
     assert (event.node.failures, event.node.forgiven) == ("text", True)
     for value in ("yes", "false", ""):
-        item["metadata"]["annotations"] = {FORGIVE: value}  # type: ignore[index]
+        item["metadata"]["annotations"] = {FORGIVE: value}
         (event,) = Translator("kohort").events(NODES, {"type": "ADDED", "object": item})
         assert isinstance(event, NodeSeen)
         assert not event.node.forgiven
