@@ -13,6 +13,7 @@ from lab.papers.dragonworld import RESTART_SECONDS, row_of, settings, table_1
 from lab.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean
 from lab.papers.published import effect
 from policy.placement.spread import Order
+from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, LocalityOnly, Retry
 from policy.systems.dragon import Dragon
 
@@ -54,9 +55,7 @@ def _without_chance() -> Mapping[str, float]:
     return found
 
 
-def _elapsed(
-    policy: Dragon | KubeflowSpread | LocalityOnly | FifoPod, cost: float = RESTART_SECONDS, starts: float = 1.0
-) -> float:
+def _elapsed(policy: Policy, cost: float = RESTART_SECONDS, starts: float = 1.0) -> float:
     how = replace(settings(cost), start_seconds=starts)
     return row_of("it", table_1(), policy, how)["elapsed/it"]
 
