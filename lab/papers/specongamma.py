@@ -20,7 +20,7 @@ from policy.systems.baselines import RoundRobin
 
 GAMMAS = (0.0, 0.05, 0.1, 0.2)
 CLOSE_ENOUGH, TRIALS = 0.01, 8
-# By how many percent the average grows for one percent more work, as a first guess: more work also means more neighbours.
+# By how many percent the average grows for one percent more work (a first guess): more work also means more neighbours.
 ELASTICITY = 2.5
 SCHEDULES: Mapping[str, Setup] = {"fixed": FIXED, **{str(jobs): setup for jobs, setup in MIXED.items()}}
 # The paper's average, makespan and best job, in percent.
