@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TOO_FAST = (
-    "11.4 is reached (seeds 1000-1005; 2.7 with seed 1000 alone): the number is that of one job, and hangs on where the "
+    "11.4 is reached (seeds 1000-1005; 2.7 with seed 1000 alone): the number is one job's, and hangs on where the "
     "default scheduler puts its workers and on our model of the shared link; the paper has a single run"
 )
 TOO_FAST_ITSELF = "DRAGON itself misses the bar"
