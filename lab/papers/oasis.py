@@ -118,9 +118,9 @@ def _lead(rows: Sequence[Row]) -> float:
 BEST = "OASiS performs the best, more so with more jobs (Figure 4)"
 ABOVE_1 = above(1.0)
 SUSPENDS = (
-    "1.173 is reached with this price ratio, which is where the curve of oasis-price-ratio has its peak at this load; "
-    "the result depends on the ratio more than on anything else, and our RRH also suspends running jobs for jobs of "
-    "more value, while OASiS never gives up a job that it has admitted"
+    "1.173 is reached with this price ratio, and 0.825 with the default; oasis-price-ratio prints the curve. The "
+    "result depends on the ratio more than on anything else, and our RRH also suspends running jobs for jobs of more "
+    "value, while OASiS never gives up a job that it has admitted"
 )
 BARS = (
     Bar("utility over FIFO's, least of all loads", _least("fifo", LOADS), at_least=1.5, paper=BEST, published=ABOVE_1),

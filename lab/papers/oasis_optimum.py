@@ -166,8 +166,8 @@ ALONE = (
     "job takes most of the capacity of its slots: the first job to arrive pays the prices of an empty cluster, "
     "whatever arrives a slot later. The proof's premise, that w is much less than c, does not hold, and an admitted "
     "job stays. With literal prices, and with any price ratio from 1e3, the same instances are the worst, and prices "
-    "that grow within a job are no remedy (worst 2.5 to 6.8, and 2 to 16 % less utility). The paper "
-    "claims no worst case"
+    "that grow within a job were no remedy in a trial outside this code (2026-11-25: worst 2.5 to 6.8, and 2 to 16 % "
+    "less utility). The paper claims no worst case"
 )
 CLOSE = Published()  # The text has no number, and "close" has no direction.
 SUMS = "optimum over OASiS, sums, worst case of servers and priorities"

@@ -70,8 +70,8 @@ def without_reports(jobs: int, seed: int) -> Row:
 
 FIVE_A_NODE = (
     "19.2 % is reached, where jobs share a node without loss: they are spread evenly over the nodes until some nodes "
-    "become idle, and a job can gain only from then on. specon-gamma shows more where sharing costs speed, but no "
-    "gamma fits all schedules, and the paper does not say what its machines lose"
+    "become idle, and a job can gain only from then on. specon-gamma has the results where sharing "
+    "costs speed; the paper does not say what its machines lose"
 )
 PAPER = {
     20: ("-13.6 %", "-24.7 %", "31.6 % (job 14)", "75 %"),
@@ -179,7 +179,7 @@ AS_PRINTED = "moves of the algorithms as printed"
 WRONG_JOB = (
     "+0.7 % is reached, and the paper's number is not reproducible from its text: among jobs of one size the converged "
     "job is the next to end, and slowing it down in favour of younger jobs is the opposite of shortest remaining time "
-    "first. Contention is not the cause (specon-gamma), and sizes that vary by a quarter give -3.6 %"
+    "first. specon-gamma has the results with contention, and sizes that vary by a quarter give -3.6 %"
 )
 FIXED_SCHEDULE = Experiment(
     name="specon-fixed",
