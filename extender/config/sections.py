@@ -61,6 +61,12 @@ class Kod2Settings(Section):
         default=False,
         description="Grow jobs even while others wait for room that no shrink frees, unless the first of them starves.",
     )
+    weigh_utility: bool = Field(
+        default=True, description="Multiply a job's weight by its utility; the paper has no utility."
+    )
+    starving_blocks: bool = Field(
+        default=True, description="Let no job pass a starving head; the paper only puts a starving job first."
+    )
 
 
 class BarrierSettings(Section):

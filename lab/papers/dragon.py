@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lab.papers.dragonfigures import draw_hundred, draw_table_1
+from lab.papers.dragonreasons import EITHER_WAY, NOT_FASTER, PLACED, SMALLER_STARTS, TOO_FAST, TOO_FAST_ITSELF
 from lab.papers.dragonworld import SETTINGS, hundred_jobs, row_of, settings, table_1
 from lab.papers.experiment import Bar, Experiment, Mutant, Row, cut, mean
+from lab.papers.published import SAME_SIZE, Published, above, at_least, effect, level
 from lab.sim.fluid.fluidsettings import FluidSettings
 from policy.systems.base import Policy
 from policy.systems.baselines import FifoPod, KubeflowSpread, LocalityOnly, Retry
@@ -66,6 +68,10 @@ def _slowest(rows: Sequence[Row]) -> float:
     return min(speedups("kubeflow", "dragon")(rows))
 
 
+def _fastest(rows: Sequence[Row]) -> float:
+    return max(speedups("kubeflow", "dragon")(rows))
+
+
 def _at_least_a_fifth(rows: Sequence[Row]) -> float:
     return float(sum(1 for ratio in speedups("kubeflow", "dragon")(rows) if ratio >= 1.2))
 
@@ -87,6 +93,9 @@ SCALING = "scaling time, share of kubeflow-spread's elapsed"
 USE = "GPU use, DRAGON"
 AT_ONCE = "jobs that start at once, DRAGON"
 SLOWEST = "least speed-up of a job's running time over kubeflow-spread"
+FASTEST = "greatest speed-up of a job's running time over kubeflow-spread"
+# The bounds of Figure 6's 6.3 are those of a reproduced size: nothing was tuned for them.
+FIGURE_6 = (1.0 + (1.0 - SAME_SIZE) * 5.3, 1.0 + (1.0 + SAME_SIZE) * 5.3)
 FASTER = "jobs at least 1.2 times faster than under kubeflow-spread"
 BASELINES = "the bar measures the baselines alone, and a mutant changes DRAGON"
 
@@ -97,13 +106,14 @@ TABLE_1 = Experiment(
     source="DRAGON, Table 1, Figures 6, 7 and 8",
     measure=DragonCase(),
     bars=(
-        Bar(ELAPSED, cut("elapsed/dragon", "elapsed/kubeflow"), 65.0, None, "%", "65 %"),
+        Bar(ELAPSED, cut("elapsed/dragon", "elapsed/kubeflow"), 65.0, None, "%", "65 %", published=effect(65.0)),
         Bar(
             "elapsed, locality-only below kubeflow-spread",
             cut("elapsed/locality", "elapsed/kubeflow"),
             55.0,
             unit="%",
             paper="60 % in the text, 58 % by Figure 7's labels",
+            published=effect(60.0),
             untested=BASELINES,
         ),
         Bar(
@@ -112,26 +122,61 @@ TABLE_1 = Experiment(
             0.01,
             unit="%",
             paper="17 %",
+            published=effect(17.0),
         ),
-        Bar(RUNNING, cut("run/dragon", "run/locality"), 0.01, unit="%", paper="21 %"),
-        Bar(WAITING, cut("wait/dragon", "wait/locality"), 0.01, unit="%", paper="25 %"),
-        Bar(SCALING, _share_scaling, 0.01, 0.03, paper="0.02 or 0.03"),
-        Bar(USE, mean("use/dragon"), 73.0, 85.0, "%", "79 %"),
-        Bar("GPU use, locality-only", mean("use/locality"), 39.0, 51.0, "%", "45 %", untested=BASELINES),
-        Bar("GPU use, kubeflow-spread", mean("use/kubeflow"), 51.0, 63.0, "%", "57 %", untested=BASELINES),
+        Bar(RUNNING, cut("run/dragon", "run/locality"), 0.01, unit="%", paper="21 %", published=effect(21.0)),
+        Bar(WAITING, cut("wait/dragon", "wait/locality"), 0.01, unit="%", paper="25 %", published=effect(25.0)),
+        Bar(SCALING, _share_scaling, 0.01, 0.03, paper="0.02 or 0.03", published=level(0.025)),
+        Bar(USE, mean("use/dragon"), 73.0, 85.0, "%", "79 %", published=level(79.0)),
+        Bar(
+            "GPU use, locality-only",
+            mean("use/locality"),
+            39.0,
+            51.0,
+            "%",
+            "45 %",
+            untested=BASELINES,
+            published=level(45.0),
+        ),
+        Bar(
+            "GPU use, kubeflow-spread",
+            mean("use/kubeflow"),
+            51.0,
+            63.0,
+            "%",
+            "57 %",
+            untested=BASELINES,
+            published=level(57.0),
+        ),
         Bar(
             "jobs that start at once, locality-only",
             mean("at once/locality"),
             7,
             paper="more than half of 12",
             untested=BASELINES,
+            published=above(6),
         ),
-        Bar(AT_ONCE, mean("at once/dragon"), 6, paper="more than half of 12"),
-        Bar(SLOWEST, _slowest, 1.0, paper="1.2"),
-        Bar(FASTER, _at_least_a_fifth, 10, paper="12 of 12"),
+        Bar(AT_ONCE, mean("at once/dragon"), 6, paper="more than half of 12", published=above(6)),
+        Bar(SLOWEST, _slowest, 1.0, paper="1.2", published=effect(1.2, 1.0)),
+        Bar(
+            FASTEST,
+            _fastest,
+            *FIGURE_6,
+            paper="6.3 (Figure 6)",
+            reason=TOO_FAST,
+            untested=TOO_FAST_ITSELF,
+            published=effect(6.3, 1.0),
+        ),
+        Bar(FASTER, _at_least_a_fifth, 10, paper="12 of 12", published=at_least(12)),
         Bar("elapsed, DRAGON", mean("elapsed/dragon"), unit="min"),
         Bar("elapsed, kubeflow-spread", mean("elapsed/kubeflow"), unit="min"),
-        Bar("makespan, kubeflow-spread", mean("makespan/kubeflow"), unit="min", paper="about 120 (Figure 8)"),
+        Bar(
+            "makespan, kubeflow-spread",
+            mean("makespan/kubeflow"),
+            unit="min",
+            paper="about 120 (Figure 8)",
+            published=level(120.0),
+        ),
     ),
     seeds=100,
     mutants=(
@@ -165,6 +210,8 @@ TABLE_1 = Experiment(
         "of parameters",
         "pods ask for GPUs only; the default scheduler spreads each job's pods, then takes the node with the least "
         "CPU and memory allocated, and then the node that the seed draws",
+        "kubeflow-spread admits whole jobs, as the authors' code does; dragon-assumptions has pods placed one by one, "
+        "the other tie-breaks, and other costs of a resize and a start",
         "a change of workers costs 50 s; the policy decides at each event and every 15 s; a job starts at once if "
         "it starts within 15 s",
     ),
@@ -211,19 +258,33 @@ def _lower(measure: str, plain: str, gap: int) -> Bar:
     value = cut(f"{measure}/dragon-{gap}", f"{measure}/{plain}-{gap}")
     untested = PLACED if plain == "kubeflow" else ""
     paper = "reduced at every intensity"
-    return Bar(_claim(measure, plain, gap), value, at_least=0.01, unit="%", paper=paper, untested=untested)
+    return Bar(
+        _claim(measure, plain, gap), value, at_least=0.01, unit="%", paper=paper, untested=untested, published=above()
+    )
+
+
+def _running(gap: int) -> Bar:
+    """Return the bar on running time against locality-only, which the paper's Figure 9 has above zero up to an
+    intensity of 3.
+    """
+    claim, value = f"run below locality, a job every {gap} s", cut(f"run/dragon-{gap}", f"run/locality-{gap}")
+    if INTENSITY / gap > ALWAYS_FASTER:
+        return Bar(
+            claim, value, unit="%", paper="may be above 0 or below it (Figure 9, above 3)", published=Published()
+        )
+    paper = "reduced up to an intensity of 3 (Figure 9)"
+    reached = NOT_FASTER.get(gap)
+    reason = f"{reached} % is reached: {SMALLER_STARTS}" if reached else ""
+    return Bar(
+        claim, value, at_least=0.01, unit="%", paper=paper, reason=reason, untested=EITHER_WAY, published=above()
+    )
 
 
 def _claim(measure: str, plain: str, gap: int) -> str:
     return f"{measure} below {plain}, a job every {gap} s"
 
 
-PLACED = (
-    "gangs that are placed beside their ps are 70 % and more below kubeflow-spread, and no mutant changes that "
-    "placement enough to miss the bar"
-)
-
-
+INTENSITY, ALWAYS_FASTER = 250.0, 3.1
 HUNDRED = Experiment(
     name="dragon-hundred",
     system="dragon",
@@ -233,10 +294,7 @@ HUNDRED = Experiment(
     bars=(
         *(_lower("elapsed", plain, gap) for plain in ("kubeflow", "locality") for gap in GAPS),
         *(_lower("wait", "locality", gap) for gap in GAPS),
-        *(
-            Bar(f"run below locality, a job every {gap} s", cut(f"run/dragon-{gap}", f"run/locality-{gap}"), unit="%")
-            for gap in GAPS
-        ),
+        *(_running(gap) for gap in GAPS),
     ),
     mutants=(
         Mutant(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lab.papers.published import Published
+
 Row = Mapping[str, float]  # The result of one seed maps each measure's name to its value.
 # A measure computes the row of a seed. It must be a top-level function, so that it can be sent to other processes.
 Measure = Callable[[int], Row]
@@ -35,8 +37,9 @@ class Bar:
     """A number that is computed by ``value`` from the rows of all seeds, and the bounds (inclusive) within which it
     must be.
 
-    ``paper`` is the paper's own number or statement. ``reason`` says why a bound that is missed cannot be reached, and
-    ``untested`` why no mutant names the bar.
+    ``paper`` is the text of the paper's own number or statement, and ``published`` the same for comparisons: whether
+    our value has its direction and its size is told apart from the bound. ``reason`` says, with the number that is
+    reached, why a bound is missed and cannot be reached, and ``untested`` why no mutant names the bar.
     """
 
     claim: str
@@ -47,6 +50,7 @@ class Bar:
     paper: str = ""
     reason: str = ""
     untested: str = ""
+    published: Published | None = None
 
     @property
     def bounded(self) -> bool:
@@ -68,7 +72,7 @@ class Bar:
             alone = [self.value([row]) for row in rows]
         except ZeroDivisionError:
             return None
-        return _quantile(alone, 0.1), _quantile(alone, 0.9)
+        return quantile_of(alone, 0.1), quantile_of(alone, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ def share(measure: str, holds: Callable[[float], bool]) -> OverAllSeeds:
 
 def quantile(measure: str, q: float) -> OverAllSeeds:
     """Return a function that computes a quantile of a measure over the seeds, linear between ranks."""
-    return OverAllSeeds(lambda rows: _quantile([row[measure] for row in rows], q))
+    return OverAllSeeds(lambda rows: quantile_of([row[measure] for row in rows], q))
 
 
 def worst(measure: str) -> OverAllSeeds:
@@ -156,7 +160,8 @@ def best(measure: str) -> OverAllSeeds:
     return OverAllSeeds(lambda rows: max(row[measure] for row in rows))
 
 
-def _quantile(values: Sequence[float], q: float) -> float:
+def quantile_of(values: Sequence[float], q: float) -> float:
+    """Return a quantile of the values, linear between ranks."""
     ranked = sorted(values)
     at = q * (len(ranked) - 1)
     low = int(at)

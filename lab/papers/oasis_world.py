@@ -53,14 +53,15 @@ class Earned:
     finished: int
 
 
-def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False) -> Earned:
+def run(trace: Trace, policy: Policy, slots: int, *, drain: bool = False, restart: float = 0.0) -> Earned:
     """Run the trace under the policy for T = ``slots`` time slots, and return what the jobs were worth.
 
     With ``drain``, the run goes on for up to 20 T, so that the lateness of late jobs is known; they are still worth
-    nothing.
+    nothing. ``restart`` is the seconds that a start, a resume after a pause, and a resize take; the paper has none.
     """
     settings = FluidSettings(
-        rules=Rules(largest_gang=10_000), speeds=Linear(), start_seconds=0.0, tick_seconds=SLOT_SECONDS,
+        rules=Rules(largest_gang=10_000), speeds=Linear(), tick_seconds=SLOT_SECONDS,
+        start_seconds=restart, grow_seconds=restart, shrink_seconds=restart,
         report_seconds=SLOT_SECONDS if isinstance(policy, Rrh) else None,
         horizon=(20 if drain else 1) * slots * SLOT_SECONDS, quiet_seconds=2 * slots * SLOT_SECONDS,
     )  # fmt: skip

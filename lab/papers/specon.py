@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from lab.papers import speconmoves
+from lab.papers import specongamma, speconmoves, specontable3
 from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean, quantile
 from lab.papers.experiment import best as most
-from lab.papers.speconfigures import draw_completion, draw_grid, draw_variants
+from lab.papers.published import effect, level
+from lab.papers.speconfigures import draw_completion, draw_variants
 from lab.papers.speconworld import (
     AS_RUN,
+    ASSUMED,
     FIXED,
     MIXED,
     SETTINGS,
-    SINGLE,
     UNEVEN,
     Setup,
     compare,
@@ -41,22 +42,6 @@ VARIANTS: dict[str, SpeCon] = {
     "guard": replace(AS_RUN, guard=True),
     "alpha 0.05": replace(AS_RUN, alpha=0.05),
 }
-# SpeCon's Table III maps alpha and the interval in seconds to percentages: jobs reduced, overall, best, makespan.
-TABLE_III = {
-    (0.05, 20.0): (60.0, 5.7, 29.1, 6.1),
-    (0.05, 25.0): (60.0, 6.8, 27.8, 7.5),
-    (0.05, 30.0): (55.0, 3.2, 21.3, 4.0),
-    (0.01, 30.0): (65.0, 9.6, 31.0, 8.2),
-    (0.10, 30.0): (60.0, 6.4, 23.9, 3.1),
-}
-ASSUMED = (
-    "a node's CPU is shared equally by the jobs on it, without loss; a job that is alone on a node has rate 1",
-    "work is normal around 215 s (20 VAE jobs) or around two means (mixed jobs: 129/301, 109/300, 90/344 s), chosen "
-    "so that the default scheduler's average is near the paper's",
-    "the loss is an exponential that gives Figure 1's share after 20 % of the time, and it is reported every 5 s",
-    "a move is 4 s without progress (Figures 2 and 3: less than 5 s); with and without moves, new jobs are placed "
-    "round robin by their number",
-)
 
 
 def against_default(setup: Setup, policy: Policy, seed: int) -> dict[str, float]:
@@ -84,32 +69,42 @@ def without_reports(jobs: int, seed: int) -> Row:
 
 
 FIVE_A_NODE = (
-    "the jobs are spread evenly over the nodes until some nodes become idle, and a job can gain only from then on; "
-    "the paper's single run lies outside what the seeds give"
+    "19.2 % is reached, where jobs share a node without loss: they are spread evenly over the nodes until some nodes "
+    "become idle, and a job can gain only from then on. specon-gamma has the results where sharing "
+    "costs speed; the paper does not say what its machines lose"
 )
 PAPER = {
     20: ("-13.6 %", "-24.7 %", "31.6 % (job 14)", "75 %"),
     30: ("-7.6 %", "-14.8 %", "28.8 % (job 5)", "60 %"),
     50: ("-7.2 %", "-11.1 %", "41.9 % (job 34, Figure 12)", "60 %"),
 }
+NUMBERS = {20: (-13.6, -24.7, 31.6, 75.0), 30: (-7.6, -14.8, 28.8, 60.0), 50: (-7.2, -11.1, 41.9, 60.0)}
+# The bounds on average and makespan guard against regressions. At 20 and 30 jobs they are far from the paper's numbers,
+# with which the columns DIRECTION and SIZE of `kohort paper` compare.
 MOST = {20: (-3.0, -8.0), 30: (-2.5, -7.0), 50: (-7.2, -11.1)}
 
 
 def _mixed_bars(jobs: int) -> tuple[Bar, ...]:
     average, makespan, best, better = PAPER[jobs]
     most_average, most_makespan = MOST[jobs]
+    of_average, of_makespan, of_best, of_better = NUMBERS[jobs]
     return (
-        Bar("average completion time", mean("average"), at_most=most_average, unit="%", paper=average),
-        Bar("makespan", mean("makespan"), at_most=most_makespan, unit="%", paper=makespan),
-        Bar("best job", mean("best"), at_least=25.0, unit="%", paper=best, reason=FIVE_A_NODE),
+        Bar("average completion time", mean("average"), at_most=most_average, unit="%", paper=average,
+            published=effect(of_average)),
+        Bar("makespan", mean("makespan"), at_most=most_makespan, unit="%", paper=makespan,
+            published=effect(of_makespan)),
+        Bar("best job", mean("best"), at_least=25.0, unit="%", paper=best, reason=FIVE_A_NODE if jobs == 20 else "",
+            published=effect(of_best)),
         Bar("best job of all seeds", most("best"), unit="%"),
-        Bar("jobs better", mean("better"), at_least=50.0, unit="%", paper=better),
-        Bar("worst job", mean("worst"), unit="%", paper="36.6 % (job 16, Figure 12)" if jobs == 50 else ""),
-        Bar("median completion time", mean("median"), unit="%", paper="+9.0 % (Figure 12)" if jobs == 50 else ""),
+        Bar("jobs better", mean("better"), at_least=50.0, unit="%", paper=better, published=level(of_better)),
+        Bar("worst job", mean("worst"), unit="%", paper="36.6 % (job 16, Figure 12)" if jobs == 50 else "",
+            published=effect(36.6) if jobs == 50 else None),
+        Bar("median completion time", mean("median"), unit="%", paper="+9.0 % (Figure 12)" if jobs == 50 else "",
+            published=effect(9.0) if jobs == 50 else None),
         Bar("average, best tenth of seeds", quantile("average", 0.1), unit="%"),
         Bar("average without moves", mean("plain"), unit="s"),
         Bar("moves", mean("moves")),
-    )
+    )  # fmt: skip
 
 
 def _mutants(jobs: int) -> tuple[Mutant, ...]:
@@ -175,15 +170,16 @@ def readable(seed: int) -> Row:
     return named("literal", against_default(FIXED, repaired, seed))
 
 
-NO_WORSE = "it only bounds the harm: none of our variants makes these jobs so much later"
+NO_GAIN = "SpeCon itself misses the bar, and so does every variant of it"
 NO_IDLE_NODE = (
     "jobs that arrive one after another leave no node idle for long: without moves the makespan is the same to "
     "within 1 %"
 )
 AS_PRINTED = "moves of the algorithms as printed"
 WRONG_JOB = (
-    "among jobs of one size the converged job is the next to end, and slowing it down in favour of younger jobs is "
-    "the opposite of shortest remaining time first"
+    "+0.7 % is reached, and the paper's number is not reproducible from its text: among jobs of one size the converged "
+    "job is the next to end, and slowing it down in favour of younger jobs is the opposite of shortest remaining time "
+    "first. specon-gamma has the results with contention, and sizes that vary by a quarter give -3.6 %"
 )
 FIXED_SCHEDULE = Experiment(
     name="specon-fixed",
@@ -195,17 +191,26 @@ FIXED_SCHEDULE = Experiment(
         Bar(
             "average completion time",
             mean("average"),
-            at_most=8.0,
+            at_most=-0.01,
             unit="%",
             paper="-14.7 %",
             reason=WRONG_JOB,
-            untested=NO_WORSE,
+            untested=NO_GAIN,
+            published=effect(-14.7),
         ),
-        Bar("makespan", mean("makespan"), at_most=0.0, unit="%", paper="-5.6 %", untested=NO_IDLE_NODE),
-        Bar("average without moves", mean("plain"), unit="s", paper="275.2 s"),
-        Bar("best job", mean("best"), unit="%", paper="37.6 %"),
+        Bar(
+            "makespan",
+            mean("makespan"),
+            at_most=0.0,
+            unit="%",
+            paper="-5.6 %",
+            untested=NO_IDLE_NODE,
+            published=effect(-5.6),
+        ),
+        Bar("average without moves", mean("plain"), unit="s", paper="275.2 s", published=level(275.2)),
+        Bar("best job", mean("best"), unit="%", paper="37.6 %", published=effect(37.6)),
         Bar("worst job", mean("worst"), unit="%"),
-        Bar("jobs better", mean("better"), unit="%", paper="55 %"),
+        Bar("jobs better", mean("better"), unit="%", paper="55 %", published=level(55.0)),
         Bar("moves", mean("moves")),
         Bar("average, sizes that differ by a quarter", mean("uneven/average"), unit="%"),
         Bar(AS_PRINTED, mean("literal/moves"), at_most=0.0),
@@ -216,45 +221,6 @@ FIXED_SCHEDULE = Experiment(
     ),
     figure=draw_completion,
     assumed=ASSUMED,
-)
-
-
-def grid(seed: int) -> Row:
-    """Run the seed's jobs with each pair of alpha and interval in SpeCon's Table III."""
-    plain, row = run(SINGLE, RoundRobin(), seed), dict[str, float]()
-    for alpha, interval in TABLE_III:
-        found = compare(run(SINGLE, replace(AS_RUN, alpha=alpha, interval=interval), seed), plain)
-        row |= named(cell(alpha, interval), found)
-    return row
-
-
-def cell(alpha: float, interval: float) -> str:
-    """Return the name of the pair of alpha and interval, in rows and figures."""
-    return f"{alpha:.2f}, {interval:g} s"
-
-
-def _grid_bars() -> tuple[Bar, ...]:
-    bars = []
-    for (alpha, interval), (reduced, overall, best, makespan) in TABLE_III.items():
-        name = cell(alpha, interval)
-        bars += [
-            Bar(f"{name}: jobs reduced", mean(f"{name}/better"), unit="%", paper=f"{reduced:g} %"),
-            Bar(f"{name}: overall", mean(f"{name}/average"), unit="%", paper=f"-{overall:g} %"),
-            Bar(f"{name}: best", mean(f"{name}/best"), unit="%", paper=f"{best:g} %"),
-            Bar(f"{name}: makespan", mean(f"{name}/makespan"), unit="%", paper=f"-{makespan:g} %"),
-        ]
-    return tuple(bars)
-
-
-GRID = Experiment(
-    name="specon-table-3",
-    system="specon",
-    title="20 VAE jobs at random in 300 s: alpha and interval",
-    source="SpeCon, section VI-C1, Table III",
-    measure=grid,
-    bars=_grid_bars(),
-    figure=draw_grid,
-    assumed=(*ASSUMED, "20 jobs: the paper does not say how many"),
 )
 
 
@@ -291,7 +257,8 @@ VARIANT_TABLE = Experiment(
 EXPERIMENTS = (
     *(_mixed_experiment(jobs) for jobs in MIXED),
     FIXED_SCHEDULE,
-    GRID,
     VARIANT_TABLE,
+    *specontable3.EXPERIMENTS,
+    *specongamma.EXPERIMENTS,
     *speconmoves.EXPERIMENTS,
 )

@@ -70,6 +70,18 @@ SETTINGS = FluidSettings(
 )
 
 
+ASSUMED = (
+    "a node's CPU is shared equally by the jobs on it, without loss (with loss: specon-gamma); a job that is alone on "
+    "a node has rate 1",
+    "work is normal around 215 s (20 VAE jobs) or around two means (mixed jobs: 129/301, 109/300, 90/344 s), chosen "
+    "so that the default scheduler's average is near the paper's",
+    "jobs report their loss to Kohort; the paper's monitor reads it from logs on a persistent volume",
+    "the loss is an exponential that gives Figure 1's share after 20 % of the time, and it is reported every 5 s",
+    "a move is 4 s without progress (Figures 2 and 3: less than 5 s); with and without moves, new jobs are placed "
+    "round robin by their number",
+)
+
+
 def trace_of(setup: Setup, seed: int) -> Trace:
     """Return the trace of that seed. Each job has one worker, which requests little CPU and shares its node's CPU with
     the others.

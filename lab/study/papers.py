@@ -87,6 +87,16 @@ class Judged:
     met: bool
     spread: tuple[float, float] | None = None
 
+    @property
+    def direction(self) -> bool | None:
+        """Whether the value has the direction that the paper states; None if the paper states none."""
+        return self.bar.published.direction(self.value) if self.bar.published else None
+
+    @property
+    def size(self) -> bool | None:
+        """Whether the value has the size that the paper states; None if the paper states no number."""
+        return self.bar.published.size(self.value) if self.bar.published else None
+
 
 @dataclass(frozen=True, slots=True)
 class MutantOutcome:
@@ -180,6 +190,9 @@ def _bar(judged: Judged) -> dict[str, object]:
         "at_most": bar.at_most,
         "met": judged.met,
         "reason": bar.reason,
+        "paper_number": bar.published.number if bar.published else None,
+        "direction_reproduced": judged.direction,
+        "size_reproduced": judged.size,
     }
 
 

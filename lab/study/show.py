@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from lab.papers.experiment import Bar
+from lab.papers.published import SAME_SIZE
 from lab.study.papers import ExperimentOutcome, Judged, MutantOutcome
+
+# DIRECTION and SIZE tell whether the paper's number is reproduced; VERDICT is about our own bound (NEEDED).
+COLUMNS = ("BAR", "PAPER", "OURS", "P10-P90", "DIRECTION", "SIZE", "NEEDED", "VERDICT")
+REPRODUCED = {None: "-", True: "yes", False: "NO"}
 
 
 def table(to: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
@@ -31,7 +36,7 @@ def outcome(to: Console, found: ExperimentOutcome) -> None:
     experiment = found.experiment
     first, last = found.seeds[0], found.seeds[-1]
     to.print(f"{experiment.name}: {experiment.title} ({experiment.source}); seeds {first}-{last}")
-    table(to, ("BAR", "PAPER", "OURS", "P10-P90", "NEEDED", "VERDICT"), [_bar(judged) for judged in found.bars], 2)
+    table(to, COLUMNS, [_bar(judged) for judged in found.bars], 2)
     for judged in found.bars:
         if not judged.met and judged.bar.reason:
             to.print(f"  {judged.bar.claim}: {judged.bar.reason}")
@@ -75,33 +80,53 @@ def _cell(found: MutantOutcome, index: int) -> str:
 def counts(found: Sequence[ExperimentOutcome]) -> dict[str, int]:
     """Return the numbers of bars that are met and missed, and of mutants that are caught and not caught.
 
-    "mutants_untold" counts the mutants that are expected to miss no bar.
+    "mutants_untold" counts the mutants that are expected to miss no bar. "directions" and "sizes" count the papers'
+    statements that have a direction and a number, and "..._reproduced" those of them that our values reproduce.
     """
     bars = [judged.met for one in found for judged in one.bars if judged.bar.bounded]
     every = [mutant for one in found for mutant in one.mutants]
     mutants = [mutant.caught for mutant in every if not mutant.without_bar]
+    values = [judged for one in found for judged in one.bars]
+    directions = [judged.direction for judged in values if judged.direction is not None]
+    sizes = [judged.size for judged in values if judged.size is not None]
     return {
         "met": sum(bars),
         "missed": len(bars) - sum(bars),
         "mutants_caught": sum(mutants),
         "mutants_missed": len(mutants) - sum(mutants),
         "mutants_untold": len(every) - len(mutants),
+        "directions": len(directions),
+        "directions_reproduced": sum(directions),
+        "sizes": len(sizes),
+        "sizes_reproduced": sum(sizes),
     }
 
 
 def summary(found: Sequence[ExperimentOutcome]) -> str:
-    """Return the last line of the output, with the numbers of `counts`."""
+    """Return the last lines of the output, with the numbers of `counts`."""
     count = counts(found)
     caught, missed = count["mutants_caught"], count["mutants_missed"]
     mutants = f"; mutants caught: {caught} of {caught + missed}" if caught + missed else ""
     without = f"; without a bar: {count['mutants_untold']}" if count["mutants_untold"] else ""
-    return f"bars met: {count['met']}, missed: {count['missed']}{mutants}{without}"
+    return f"{_reproduced(count)}bars met: {count['met']}, missed: {count['missed']}{mutants}{without}"
+
+
+def _reproduced(count: Mapping[str, int]) -> str:
+    """Return a line on the papers' statements, or nothing where no bar has one."""
+    if not count["directions"] + count["sizes"]:
+        return ""
+    directions = f"direction of {count['directions_reproduced']} of {count['directions']}"
+    sizes = (
+        f"size of {count['sizes_reproduced']} of {count['sizes']} (within {100 * SAME_SIZE:g} % of the paper's effect)"
+    )
+    return f"the papers' statements: {directions} reproduced, {sizes}\n"
 
 
 def _bar(judged: Judged) -> tuple[str, ...]:
     bar = judged.bar
     verdict = ("met" if judged.met else "MISSED") if bar.bounded else "reported"
-    return bar.claim, bar.paper or "-", _value(judged), _spread(judged), _needed(bar), verdict
+    reproduced = (REPRODUCED[judged.direction], REPRODUCED[judged.size])
+    return bar.claim, bar.paper or "-", _value(judged), _spread(judged), *reproduced, _needed(bar), verdict
 
 
 def _value(judged: Judged) -> str:

@@ -61,6 +61,8 @@ class Kod2(Policy):
     is not grown; 0: every job may grow, as in the paper. ``weigh_gpus``: W' also counts a worker's GPUs, as a share of
     the largest node's; the paper has CPU and memory only. ``behind_head``: jobs are also scaled out while others wait
     for room that no shrink can give, unless the first of these starves; the prose of Algorithm 1 leaves this open.
+    ``weigh_utility``: W' is multiplied by the job's utility; the paper has none. ``starving_blocks``: no job passes a
+    starving head, which the paper only puts first.
     """
 
     name: ClassVar[str] = "kod2"
@@ -76,6 +78,8 @@ class Kod2(Policy):
     by_node: bool = True
     weigh_gpus: bool = False
     behind_head: bool = False
+    weigh_utility: bool = True
+    starving_blocks: bool = True
 
     def __post_init__(self) -> None:
         patience(self, "starve_limit")
@@ -103,19 +107,19 @@ class Kod2(Policy):
         return of_each_job(snapshot, name, lambda: largest_node(snapshot, self.weigh_gpus), self._weigh)
 
     @property
-    def weighing(self) -> tuple[str, bool]:
+    def weighing(self) -> tuple[str, bool, bool]:
         """The parameters on which W' depends, beside the job and the nodes; results are cached under them."""
-        return self.weight_mode.value, self.weigh_gpus
+        return self.weight_mode.value, self.weigh_gpus, self.weigh_utility
 
     def _weigh(self, job: Job, largest: Mapping[str, int]) -> float:
         """Return W' of the job; ``largest``: how much the largest node has of each resource that counts."""
         worker = job.worker
         requests = (worker.requests if worker is not None else job.requests(0)).amounts
         asked = sum([requests.get(name, 0) / amount for name, amount in largest.items() if amount])
-        minimum = max(1, job.min_workers)
+        minimum, utility = max(1, job.min_workers), job.utility if self.weigh_utility else 1.0
         if self.weight_mode is WeightMode.SMALL_FIRST:
-            return job.utility / (minimum * max(asked, SMALLEST_DEMAND))
-        return job.utility * minimum / max(asked, SMALLEST_DEMAND)
+            return utility / (minimum * max(asked, SMALLEST_DEMAND))
+        return utility * minimum / max(asked, SMALLEST_DEMAND)
 
     def published(self, weight: float) -> float:
         """Return W (Eq. 1): the sigmoid of W', in (0.5, 1]."""
@@ -233,7 +237,7 @@ class Kod2Cycle(ElasticCycle):
 
         No job passes a starving head, because a stream of small jobs could keep a large gang waiting without end.
         """
-        return self.policy.backfill and not self.policy.starving(head, self.now)
+        return self.policy.backfill and not (self.policy.starving_blocks and self.policy.starving(head, self.now))
 
     def _may_grow_behind(self, head: Job) -> bool:
         """Tell whether running jobs may grow while this head waits.

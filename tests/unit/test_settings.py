@@ -172,6 +172,9 @@ def test_every_system_can_be_chosen_with_its_parameters_and_specon_above_it() ->
     assert policy_of(Settings(kod2={"weigh_gpus": True, "behind_head": True})) == make_policy(
         "kod2", weigh_gpus=True, behind_head=True
     )
+    assert policy_of(Settings(kod2={"weigh_utility": False, "starving_blocks": False})) == make_policy(
+        "kod2", weigh_utility=False, starving_blocks=False
+    )
     assert policy_of(Settings(policy="kod2+specon")).name == "kod2+specon"
     assert policy_of(Settings(policy="drs", rebalance="specon")) == make_policy("drs+specon")
 

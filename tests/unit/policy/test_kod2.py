@@ -58,6 +58,14 @@ def test_gpus_count_in_the_weight_only_where_they_are_asked_to() -> None:
     assert Kod2(weigh_gpus=True).weights(ONE_NODE)(of) == plain
 
 
+def test_utility_counts_in_the_weight_unless_it_is_told_not_to() -> None:
+    of = job("a").workers(2, cpu=1, memory=2).with_(utility=3.0).done()
+    weighed, plain = (Kod2(weigh_utility=counts).weights(ONE_NODE)(of) for counts in (True, False))
+    assert weighed == pytest.approx(3 * plain)
+    small = Kod2(weigh_utility=False, weight_mode=WeightMode.SMALL_FIRST).weights(ONE_NODE)(of)
+    assert small == pytest.approx(plain / 4)
+
+
 @pytest.mark.parametrize(("weigh_gpus", "first"), [(False, "many"), (True, "few")])
 def test_a_job_with_many_gpus_goes_behind_one_with_few_where_they_count(weigh_gpus: bool, first: str) -> None:
     world = World(Kod2(weigh_gpus=weigh_gpus)).nodes(with_gpus("n1", 8))
@@ -286,6 +294,18 @@ def test_no_backfill_where_it_is_switched_off() -> None:
     world.start(job("runs").workers(3, cpu=2, memory=2))
     world.submit(job("large").workers(4, cpu=2, memory=2).arrived(1), job("small").workers(1).arrived(2))
     assert world.reason("small") == "BehindHeavierJob"
+
+
+def test_jobs_pass_a_starved_head_where_it_only_goes_first_as_in_the_paper() -> None:
+    states = []
+    for blocks in (True, False):
+        world = World(Kod2(starve_limit=100, starving_blocks=blocks)).nodes("n1")
+        world.start(job("runs").workers(1, cpu=6, memory=2))
+        world.submit(job("head").workers(1, cpu=9, memory=2))
+        world.pass_time(101)
+        world.submit(job("small").workers(1, cpu=1, memory=2))
+        states.append((world.state("head"), world.state("small")))
+    assert states == [(State.WAITING, State.WAITING), (State.WAITING, State.PLANNED)]
 
 
 def test_one_that_asks_for_the_same_as_a_starved_head_is_behind_it_too() -> None:
