@@ -42,13 +42,26 @@ class TooLargeError(ValueError):
 MOST_VARIABLES = 100_000
 
 
-def optimum(trace: Trace, slot_seconds: float, slots: int, *, limit: float = 60.0, gap: float = 1e-3) -> Optimum:
+@dataclass(frozen=True, slots=True)
+class SolverLimits:
+    """When HiGHS stops: at a relative gap, after so many seconds, or after so many nodes of its search tree (None:
+    never). With nodes instead of seconds the result does not depend on how fast the machine is.
+    """
+
+    gap: float = 1e-3
+    seconds: float | None = 60.0
+    nodes: int | None = None
+
+
+USUAL = SolverLimits()
+
+
+def optimum(trace: Trace, slot_seconds: float, slots: int, limits: SolverLimits = USUAL) -> Optimum:
     """Solve OASiS's problem (1)-(13) for the trace in the slots 0 to ``slots`` - 1.
 
-    ``limit`` is the solver's time in seconds, ``gap`` the relative gap at which it may stop. Raises TooLargeError, and
-    ValueError for a job that states no training or no utility curve.
+    Raises TooLargeError, and ValueError for a job that states no training or no utility curve.
     """
-    return _Model(trace, slot_seconds, slots).solve(limit, gap)
+    return _Model(trace, slot_seconds, slots).solve(limits)
 
 
 class _Model:
@@ -129,8 +142,8 @@ class _Model:
                         room[slot, node.name, resource][at] = float(amount)
         return found
 
-    def solve(self, limit: float, gap: float) -> Optimum:
-        """Solve the MILP with HiGHS, within ``limit`` seconds or to a relative gap of ``gap``."""
+    def solve(self, limits: SolverLimits) -> Optimum:
+        """Solve the MILP with HiGHS."""
         import numpy as np
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import csr_array
@@ -147,7 +160,8 @@ class _Model:
         high = np.array([high / scale for (_, _, high), scale in zip(self._rows, scales, strict=True)])
         found = milp(
             -np.array(self._gain), constraints=LinearConstraint(matrix, low, high), integrality=np.ones(self.size),
-            bounds=Bounds(0.0, np.array(self._top)), options={"time_limit": limit, "mip_rel_gap": gap},
+            bounds=Bounds(0.0, np.array(self._top)),
+            options={"mip_rel_gap": limits.gap, "time_limit": limits.seconds, "node_limit": limits.nodes},
         )  # fmt: skip
         bound = -float(found.mip_dual_bound) if found.mip_dual_bound is not None else math.inf
         if found.x is None:

@@ -79,11 +79,11 @@ def _row(asked: OptimumOptions, seed: int) -> _Row:
     from lab.papers.oasis_jobs import SLOT_SECONDS, tiny, trace
     from lab.papers.oasis_world import oasis
     from lab.papers.oasis_world import run as earn
-    from lab.sim.optimum import TooLargeError, optimum
+    from lab.sim.optimum import SolverLimits, TooLargeError, optimum
 
     drawn = trace(tiny(asked.jobs, asked.servers, asked.slots), seed)
     try:
-        found = optimum(drawn, SLOT_SECONDS, asked.slots, limit=asked.seconds)
+        found = optimum(drawn, SLOT_SECONDS, asked.slots, SolverLimits(seconds=asked.seconds))
     except TooLargeError as error:
         raise StudyError(str(error)) from None
     ours = earn(drawn, oasis(asked.slots), asked.slots).utility
