@@ -273,7 +273,7 @@ async def test_explain_says_what_is_needed_what_each_node_lacks_and_what_mends_i
 
 
 EXPLAINED = {
-    "needs": ["role", "members", "requests"], "nodes": ["node", "free", "missing", "refused", "promised"],
+    "needs": ["role", "members", "requests"], "nodes": ["node", "free", "missing", "refused", "avoided", "promised"],
     "unblock": ["kind", "size", "text"],
 }  # fmt: skip
 

@@ -43,8 +43,8 @@ TABLES = {
     ),
     "nodes": (
         ("nodes",),
-        ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS",
-         "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 team/run 1 ps+2 workers, team/done (finished) 1 ps", *HELD_TABLE],
+        ["NODE STATE ALLOCATABLE FREE OTHERS FAILURES MEMBERS",
+         "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 2 - team/run 1 ps+2 workers, team/done (finished) 1 ps", *HELD_TABLE],
     ),
     "plans": (
         ("plans",),
@@ -118,7 +118,7 @@ TABLES = {
     ),
     "nodes of a namespace": (
         ("nodes", "-n", "other"),
-        ["NODE STATE ALLOCATABLE FREE OTHERS MEMBERS", "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 6 -", *HELD_TABLE],
+        ["NODE STATE ALLOCATABLE FREE OTHERS FAILURES MEMBERS", "n1 ready 1.5 cpu 8Gi 1.5 cpu 8Gi 6 - -", *HELD_TABLE],
     ),
 }  # fmt: skip
 
