@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from lab.papers.experiment import Bar, Experiment, Mutant, OnData, Row, best, mean
+from lab.papers.experiment import Bar, Experiment, Mutant, OnData, Row, best, mean, worst
 from lab.papers.published import level
 from lab.sim.pollux.artifact import PolluxArtifact
 from lab.sim.pollux.oracle import PolluxOracle
@@ -123,7 +123,19 @@ PUBLISHED = Experiment(
     data=DATA,
 )
 
-OTHERS = ("kod2", "drs", "dragon", "specon", "drf", "rrh", "locality-only", "kubeflow-spread", "fifo-backfill", "fifo")
+OTHERS = (
+    "kod2",
+    "drs",
+    "dragon",
+    "specon",
+    "drf",
+    "rrh",
+    "locality-only",
+    "kubeflow-spread",
+    "fifo-backfill",
+    "fifo",
+    "oasis",
+)
 
 
 def _bars(names: Sequence[str]) -> tuple[Bar, ...]:
@@ -145,6 +157,7 @@ POLICIES = Experiment(
         *_bars(("pollux (published)", *OTHERS)),
         *(Bar(f"makespan, {name}", mean(f"makespan/{name}"), unit="s") for name in OTHERS),
         *(Bar(f"restarts, {name}", mean(f"restarts/{name}")) for name in OTHERS),
+        *(Bar(f"jobs finished of 160, worst workload, {name}", worst(f"finished/{name}")) for name in OTHERS),
     ),
     seeds=WORKLOADS,
     assumed=(

@@ -73,9 +73,9 @@ ALONE = [
     ("cifar10", 6, 2048, 1000),
     ("cifar10", 16, 4096, 572),
     ("bert", 12, 384, 1684),
-    pytest.param("deepspeech2", 12, 640, 2567, marks=pytest.mark.full),
-    pytest.param("yolov3", 4, 64, 14192, marks=pytest.mark.full),
-    pytest.param("imagenet", 48, 6400, 19779, marks=pytest.mark.full),
+    ("deepspeech2", 12, 640, 2567),
+    ("yolov3", 4, 64, 14192),
+    ("imagenet", 48, 6400, 19779),
 ]
 
 
@@ -94,12 +94,10 @@ OTHER_FOUR = (
 )
 
 
-@pytest.mark.full
 def test_four_jobs_under_tiresias(data: PolluxArtifact) -> None:
     assert told(simulate_pollux(jobs_of(data, *FOUR), Tiresias())) == [(19929, 1), (562, 0), (1654, 0), (977, 0)]
 
 
-@pytest.mark.full
 def test_four_jobs_under_optimus(data: PolluxArtifact) -> None:
     jobs = jobs_of(data, *OTHER_FOUR)
     found = simulate_pollux(jobs, Optimus(PolluxOracle(jobs)))

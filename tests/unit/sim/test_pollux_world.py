@@ -72,6 +72,13 @@ def test_optimus_gives_a_job_workers_as_long_as_they_shorten_it() -> None:
     assert workers == {"toy-0": 4, "toy-1": 2}
 
 
+def test_optimus_gives_older_jobs_their_first_worker_first() -> None:
+    jobs = toys(*[(0, 1, 40)] * 65)
+    steps: list[SimulatedStep] = []
+    simulate_pollux(jobs, Optimus(PolluxOracle(jobs)), PolluxSettings(horizon=60), on_step=steps.append)
+    assert [job.name for job in steps[-1].snapshot.waiting()] == ["toy-64"]
+
+
 def test_optimus_places_a_job_anew_when_its_number_changes() -> None:
     jobs = toys(*[(0, 1, 40)] * 16, (61, 1, 40))
     found = outcomes(simulate_pollux(jobs, Optimus(PolluxOracle(jobs))))
