@@ -157,7 +157,7 @@ class Settings(BaseSettings):
     def commits_first(self) -> bool:
         """Tell whether an eligible gang is bound at its first bind call."""
         commit = self.barrier.commit
-        return commit == "first" or (commit == "auto" and next(against_first(self), None) is None)
+        return commit == "first" or (commit == "auto" and not any(against_first(self)))
 
     @property
     def largest_gang(self) -> int:

@@ -126,7 +126,12 @@ def mean(measure: str) -> Callable[[Sequence[Row]], float]:
 
 def cut(ours: str, plain: str) -> Callable[[Sequence[Row]], float]:
     """Return a function that computes by how many percent the mean of ``ours`` is below that of ``plain``."""
-    return lambda rows: 100 * (1 - mean(ours)(rows) / mean(plain)(rows))
+    return lambda rows: 100 * (1 - ratio(ours, plain)(rows))
+
+
+def ratio(ours: str, other: str) -> Callable[[Sequence[Row]], float]:
+    """Return a function that divides the mean of ``ours`` by that of ``other``."""
+    return lambda rows: mean(ours)(rows) / mean(other)(rows)
 
 
 @dataclass(frozen=True, slots=True)

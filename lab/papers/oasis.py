@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, pstdev
 
-from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean, ratio
 from lab.papers.oasis_figures import draw_lateness, draw_load
 from lab.papers.oasis_jobs import TESTBED_SLOTS, Draw, testbed, trace, with_flat_utility
 from lab.papers.oasis_optimum import SMALL
@@ -100,13 +100,8 @@ def flat_utility(seed: int) -> Row:
     return by_load(seed, oasis(SLOTS), with_flat_utility)
 
 
-def _ratio(ours: str, rival: str) -> Callable[[Sequence[Row]], float]:
-    """Return a function that divides the mean utility ``ours`` by the mean utility ``rival``."""
-    return lambda rows: mean(ours)(rows) / mean(rival)(rows)
-
-
 def _least(rival: str, loads: Sequence[int]) -> Callable[[Sequence[Row]], float]:
-    return lambda rows: min(_ratio(f"oasis_{jobs}", f"{rival}_{jobs}")(rows) for jobs in loads)
+    return lambda rows: min(ratio(f"oasis_{jobs}", f"{rival}_{jobs}")(rows) for jobs in loads)
 
 
 def _lead(rows: Sequence[Row]) -> float:
@@ -131,11 +126,11 @@ BARS = (
         published=ABOVE_1),
     Bar("utility over Dorm's, 100 and 200 jobs", _least("dorm", LOADS[2:4]), at_least=1.0, paper=BEST,
         published=ABOVE_1),
-    Bar("utility over RRH's, 400 jobs, price ratio 2e3", _ratio("scarce_400", "rrh_400"), at_least=1.2, paper=BEST,
+    Bar("utility over RRH's, 400 jobs, price ratio 2e3", ratio("scarce_400", "rrh_400"), at_least=1.2, paper=BEST,
         reason=SUSPENDS, published=ABOVE_1),
     Bar("loads at which the lead over DRF grows, of 4", _lead, at_least=4.0, paper="the gap grows with the jobs",
         published=at_least(4.0)),
-    Bar("utility over RRH's, 400 jobs, price ratio 1e4", _ratio("oasis_400", "rrh_400"), paper=BEST, published=ABOVE_1),
+    Bar("utility over RRH's, 400 jobs, price ratio 1e4", ratio("oasis_400", "rrh_400"), paper=BEST, published=ABOVE_1),
 )  # fmt: skip
 LOAD = Experiment(
     name="oasis-load",
@@ -289,13 +284,13 @@ TESTBED = Experiment(
     source="OASiS, section V-B, Figures 8 and 9",
     measure=testbed_run,
     bars=(
-        *(Bar(f"utility over that of {name}", _ratio("oasis", name), at_least=1.0, paper="best", published=ABOVE_1)
+        *(Bar(f"utility over that of {name}", ratio("oasis", name), at_least=1.0, paper="best", published=ABOVE_1)
           for name in ("fifo", "drf", "rrh")),
         *(Bar(f"mean lateness's distance from 0, over that of {name}", _distance(name), at_most=1.0,
               paper="closest to zero", untested="" if name == "rrh" else FAR, published=below(1.0))
           for name in ("fifo", "drf", "rrh")),
-        Bar("utility over that of dorm", _ratio("oasis", "dorm"), paper="best", published=ABOVE_1),
-        Bar("utility over that of fifo-backfill", _ratio("oasis", "fifo-backfill")),
+        Bar("utility over that of dorm", ratio("oasis", "dorm"), paper="best", published=ABOVE_1),
+        Bar("utility over that of fifo-backfill", ratio("oasis", "fifo-backfill")),
     ),
     mutants=(
         Mutant("idle resources at a tenth of their highest price", testbed_low_price_ratio,

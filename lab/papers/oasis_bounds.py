@@ -6,9 +6,9 @@ bounds of all jobs. Here both stand side by side on the same jobs, beside the pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean
+from lab.papers.experiment import Bar, Experiment, Mutant, Row, mean, ratio
 from lab.papers.oasis_jobs import SLOT_SECONDS, Draw, trace
 from lab.papers.oasis_optimum import known
 from lab.papers.oasis_world import oasis, run
@@ -30,7 +30,7 @@ DEFAULT = 1e4
 def ratios(seed: int) -> Row:
     """Run 400 jobs at each price ratio and with L as printed, under DRF and under RRH; return the utilities."""
     drawn = trace(Draw(SCARCE), seed)
-    row = {f"ratio {ratio:g}": _earned(drawn, oasis(SLOTS, price_ratio=ratio)) for ratio in RATIOS}
+    row = {f"ratio {price:g}": _earned(drawn, oasis(SLOTS, price_ratio=price)) for price in RATIOS}
     row["printed"] = _earned(drawn, oasis(SLOTS, floor=Floor.PAPER, known=known(drawn, SLOTS)))
     return row | {policy.name: _earned(drawn, policy) for policy in _rivals()}
 
@@ -38,7 +38,7 @@ def ratios(seed: int) -> Row:
 def one_ratio(seed: int) -> Row:
     """Return the measures of a deliberately changed run (a mutant): every price ratio is taken as 10."""
     value = _earned(trace(Draw(SCARCE), seed), oasis(SLOTS, price_ratio=10.0))
-    return {f"ratio {ratio:g}": value for ratio in RATIOS}
+    return {f"ratio {price:g}": value for price in RATIOS}
 
 
 def bounds(seed: int) -> Row:
@@ -72,13 +72,9 @@ def _earned(drawn: Trace, policy: Policy, restart: float = 0.0) -> float:
     return run(drawn, policy, SLOTS, restart=restart).utility
 
 
-def _over(ours: str, rival: str) -> Callable[[Sequence[Row]], float]:
-    return lambda rows: mean(ours)(rows) / mean(rival)(rows)
-
-
 def _least_sensitive(rows: Sequence[Row]) -> float:
     """Return the lowest mean utility of the price ratios from 1e3 to 1e4, over the highest."""
-    found = [mean(f"ratio {ratio:g}")(rows) for ratio in RATIOS if 1e3 <= ratio <= DEFAULT]
+    found = [mean(f"ratio {price:g}")(rows) for price in RATIOS if 1e3 <= price <= DEFAULT]
     return min(found) / max(found)
 
 
@@ -88,14 +84,14 @@ CURVE = "utility over DRF's, lowest of the price ratios from 5e2"
 
 def _of_ratios() -> tuple[Bar, ...]:
     bars = [
-        Bar(CURVE, lambda rows: min(_over(f"ratio {r:g}", "drf")(rows) for r in RATIOS if r >= 5e2), at_least=1.0,
-            paper=BEST, published=above(1.0)),
+        Bar(CURVE, lambda rows: min(ratio(f"ratio {price:g}", "drf")(rows) for price in RATIOS if price >= 5e2),
+            at_least=1.0, paper=BEST, published=above(1.0)),
         Bar("lowest over highest utility, price ratios from 1e3 to 1e4", _least_sensitive),
     ]  # fmt: skip
-    for name in (*(f"ratio {ratio:g}" for ratio in RATIOS), "printed"):
+    for name in (*(f"ratio {price:g}" for price in RATIOS), "printed"):
         what = f"price {name}" if name != "printed" else "L as printed"
         bars += [
-            Bar(f"{what}: utility over {rival.upper()}'s", _over(name, rival), paper=BEST, published=above(1.0))
+            Bar(f"{what}: utility over {rival.upper()}'s", ratio(name, rival), paper=BEST, published=above(1.0))
             for rival in ("rrh", "drf")
         ]
     return tuple(bars)
@@ -115,7 +111,7 @@ def _of_bounds() -> tuple[Bar, ...]:
             for suffix, cost in (("", "restarts are free"), (", restarts", "restarts take 30 s")):
                 bars += [
                     Bar(f"{jobs} jobs, {text}, {cost}: utility over {rival.upper()}'s",
-                        _over(f"{way}{suffix}/{jobs}", f"{rival}{suffix}/{jobs}"), paper=BEST, published=above(1.0))
+                        ratio(f"{way}{suffix}/{jobs}", f"{rival}{suffix}/{jobs}"), paper=BEST, published=above(1.0))
                     for rival in ("drf", "rrh")
                 ]  # fmt: skip
     return tuple(bars)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lab.papers.experiment import Row, mean
+from lab.papers.experiment import Row, mean, ratio
 
 LOADS = (25, 50, 100, 200, 400)
 SYSTEMS = ("oasis", "fifo", "fifo-backfill", "drf", "rrh", "dorm")
@@ -38,10 +38,10 @@ def draw_optimum(rows: Sequence[Row], figure: Any) -> None:
     """Draw OASiS's Figure 6: left, the optimum over OASiS by servers and utility range; right, wrong bounds U and L."""
     left, right = figure.subplots(1, 2)
     cases = [name.removeprefix("optimum_") for name in rows[0] if name.startswith("optimum_")]
-    left.bar(cases, [mean(f"optimum_{case}")(rows) / mean(f"oasis_{case}")(rows) for case in cases])
+    left.bar(cases, [ratio(f"optimum_{case}", f"oasis_{case}")(rows) for case in cases])
     left.tick_params(axis="x", rotation=45)
     left.set_ylabel("optimum / OASiS")
     wrong = [name.removeprefix("wrong_") for name in rows[0] if name.startswith("wrong_")]
-    right.bar(wrong, [mean(f"wrong_{case}")(rows) / mean("oasis_3+3")(rows) for case in wrong])
+    right.bar(wrong, [ratio(f"wrong_{case}", "oasis_3+3")(rows) for case in wrong])
     right.tick_params(axis="x", rotation=45)
     right.set_ylabel("utility / utility with the right bounds")

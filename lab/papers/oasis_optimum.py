@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from statistics import fmean
 
-from lab.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean, quantile_of
+from lab.papers.experiment import Bar, Experiment, Mutant, OverAllSeeds, Row, best, mean, quantile_of, ratio
 from lab.papers.oasis_figures import draw_optimum
 from lab.papers.oasis_jobs import SLOT_SECONDS, Draw, tiny, trace, with_flat_utility
 from lab.papers.oasis_world import oasis, run
@@ -119,7 +119,7 @@ def flat_utility(seed: int) -> Row:
 
 
 def _sum_ratio(case: str) -> Callable[[Sequence[Row]], float]:
-    return lambda rows: mean(f"optimum_{case}")(rows) / mean(f"oasis_{case}")(rows)
+    return ratio(f"optimum_{case}", f"oasis_{case}")
 
 
 def _worst_sum(rows: Sequence[Row]) -> float:
@@ -145,7 +145,7 @@ def _p95_instance(rows: Sequence[Row]) -> float:
 
 
 def _worst_seen(rows: Sequence[Row]) -> float:
-    return max(mean(f"optimum_{case}")(rows) / mean(f"seen_{case}")(rows) for case in CASES)
+    return max(ratio(f"optimum_{case}", f"seen_{case}")(rows) for case in CASES)
 
 
 def _low_over_high(what: str) -> Callable[[Sequence[Row]], float]:
@@ -159,7 +159,7 @@ def _over(best: float, ours: float) -> float:
 
 
 def _against_right(wrong: str) -> Callable[[Sequence[Row]], float]:
-    return lambda rows: mean(wrong)(rows) / mean("oasis_3+3")(rows)
+    return ratio(wrong, "oasis_3+3")
 
 
 ALONE = (

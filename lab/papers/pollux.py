@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from lab.papers.experiment import Bar, Experiment, Mutant, OnData, Row, best, mean, worst
+from lab.papers.experiment import Bar, Experiment, Mutant, OnData, Row, best, mean, quantile_of, worst
 from lab.papers.published import level
 from lab.sim.pollux.artifact import PolluxArtifact
 from lab.sim.pollux.oracle import PolluxOracle
@@ -84,12 +84,11 @@ class PoliciesCase:
 
 def measures(name: str, seconds: Sequence[float]) -> dict[str, float]:
     """Return mean/NAME, median/NAME and p99/NAME (linear between ranks) of the completion times."""
-    ranked = sorted(seconds)
-    at = 0.99 * (len(ranked) - 1)
-    low, part = int(at), at - int(at)
-    high = min(low + 1, len(ranked) - 1)
-    p99 = ranked[low] + (ranked[high] - ranked[low]) * part
-    return {f"mean/{name}": fmean(ranked), f"median/{name}": median(ranked), f"p99/{name}": p99}
+    return {
+        f"mean/{name}": fmean(seconds),
+        f"median/{name}": median(seconds),
+        f"p99/{name}": quantile_of(seconds, 0.99),
+    }
 
 
 TIRESIAS = "jobs of 160 that differ from the published ones, Tiresias, worst workload"

@@ -15,6 +15,7 @@ from lab.papers.speconworld import (
     ASSUMED,
     FIXED,
     MIXED,
+    SCHEDULES,
     SETTINGS,
     UNEVEN,
     Setup,
@@ -227,7 +228,7 @@ FIXED_SCHEDULE = Experiment(
 def variants(seed: int) -> Row:
     """Run every variant of SpeCon on every schedule of the paper; compare each with the default scheduler."""
     row: dict[str, float] = {}
-    for jobs, setup in {"fixed": FIXED, **{str(n): setup for n, setup in MIXED.items()}}.items():
+    for jobs, setup in SCHEDULES.items():
         plain = run(setup, RoundRobin(), seed)
         for name, policy in VARIANTS.items():
             row |= named(f"{name}/{jobs}", compare(run(setup, policy, seed), plain))
@@ -238,7 +239,7 @@ def _variant_bars() -> tuple[Bar, ...]:
     return tuple(
         Bar(f"{name}, {jobs}: {measure}", mean(f"{name}/{jobs}/{measure}"), unit="%")
         for name in VARIANTS
-        for jobs in ("fixed", *map(str, MIXED))
+        for jobs in SCHEDULES
         for measure in ("average", "makespan", "worst")
     )
 

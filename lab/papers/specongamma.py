@@ -7,13 +7,12 @@ scheduler's average stays what it is without loss, because the paper's averages 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from statistics import fmean
 
 from lab.papers.experiment import Bar, Experiment, Row, mean
 from lab.papers.published import effect
-from lab.papers.speconworld import AS_RUN, FIXED, MIXED, SETTINGS, RunTimes, Setup, compare, named, run
+from lab.papers.speconworld import AS_RUN, SCHEDULES, SETTINGS, RunTimes, Setup, compare, named, run
 from lab.sim.fluid.fluidsettings import FluidSettings
 from lab.sim.fluid.speedmodels import SharedCpu
 from policy.systems.baselines import RoundRobin
@@ -22,7 +21,6 @@ GAMMAS = (0.0, 0.05, 0.1, 0.2)
 CLOSE_ENOUGH, TRIALS = 0.01, 8
 # By how many percent the average grows for one percent more work (a first guess): more work also means more neighbours.
 ELASTICITY = 2.5
-SCHEDULES: Mapping[str, Setup] = {"fixed": FIXED, **{str(jobs): setup for jobs, setup in MIXED.items()}}
 # The paper's average, makespan and best job, in percent.
 PAPER = {
     "fixed": (-14.7, -5.6, 37.6), "20": (-13.6, -24.7, 31.6), "30": (-7.6, -14.8, 28.8), "50": (-7.2, -11.1, 41.9),

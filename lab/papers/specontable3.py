@@ -38,30 +38,13 @@ def _grid_bars() -> tuple[Bar, ...]:
     bars = []
     for (alpha, interval), (reduced, overall, best, makespan) in TABLE_III.items():
         name = cell(alpha, interval)
-        bars += [
-            Bar(
-                f"{name}: jobs reduced",
-                mean(f"{name}/better"),
-                unit="%",
-                paper=f"{reduced:g} %",
-                published=level(reduced),
-            ),
-            Bar(
-                f"{name}: overall",
-                mean(f"{name}/average"),
-                unit="%",
-                paper=f"-{overall:g} %",
-                published=effect(-overall),
-            ),
-            Bar(f"{name}: best", mean(f"{name}/best"), unit="%", paper=f"{best:g} %", published=effect(best)),
-            Bar(
-                f"{name}: makespan",
-                mean(f"{name}/makespan"),
-                unit="%",
-                paper=f"-{makespan:g} %",
-                published=effect(-makespan),
-            ),
-        ]
+        stated = (
+            ("jobs reduced", "better", reduced, level), ("overall", "average", -overall, effect),
+            ("best", "best", best, effect), ("makespan", "makespan", -makespan, effect),
+        )  # fmt: skip
+        for what, measure, number, published in stated:
+            value = mean(f"{name}/{measure}")
+            bars.append(Bar(f"{name}: {what}", value, unit="%", paper=f"{number:g} %", published=published(number)))
     return tuple(bars)
 
 

@@ -61,6 +61,7 @@ MIXED: Mapping[int, Setup] = {
     30: Setup(30, 4, None, 600.0, 109.0, 300.0, 0.5, 0.12, MODELS),
     50: Setup(50, 8, None, 1200.0, 90.0, 344.0, 0.6, 0.12, MODELS),
 }
+SCHEDULES: Mapping[str, Setup] = {"fixed": FIXED, **{str(jobs): setup for jobs, setup in MIXED.items()}}
 SETTINGS = FluidSettings(
     speeds=SharedCpu(),
     start_seconds=0.0,

@@ -127,9 +127,12 @@ def _has_failed(draft: Draft, old: Pod, pod: Pod, gone: bool) -> bool:
 
 def _may_be_the_nodes_fault(draft: Draft, gang: Gang, pod: Pod) -> bool:
     """Tell whether the gang runs and its plan has the pod's slot, so that nobody has taken the member away."""
+    return _runs(draft, gang) and pod.slot is not None and gang.gives(pod.slot)
+
+
+def _runs(draft: Draft, gang: Gang) -> bool:
     job = draft.now.jobs.get(gang.job_uid)
-    runs = job is not None and queued(job) and not job.finished and gang.state in LIVES
-    return runs and pod.slot is not None and gang.gives(pod.slot)
+    return job is not None and queued(job) and not job.finished and gang.state in LIVES
 
 
 def _lives_elsewhere(draft: Draft, job_uid: str, node: str) -> bool:
@@ -181,9 +184,7 @@ def _count(draft: Draft, now: float) -> list[tuple[str, str]]:
 
 def _lived_on(draft: Draft, job_uid: str, node: str) -> bool:
     """Tell whether the job still runs, with a member on another node."""
-    job, gang = draft.now.jobs.get(job_uid), draft.gang(job_uid)
-    runs = job is not None and queued(job) and not job.finished and gang.state in LIVES
-    return runs and _lives_elsewhere(draft, job_uid, node)
+    return _runs(draft, draft.gang(job_uid)) and _lives_elsewhere(draft, job_uid, node)
 
 
 def _forget(draft: Draft, name: str, found: Failures, now: float) -> None:

@@ -50,9 +50,8 @@ def take_refused(draft: Draft, refused: Iterable[RefusedWrite]) -> list[Effect]:
 def _named(draft: Draft, one: RefusedWrite) -> tuple[str, RefusedWrite] | None:
     """Return the uid of the job that needs the refused write, and the write with the name of its object added.
 
-    The uid is empty for a write that belongs to no job (the switch of the admission gate, the
-    annotation of a node). The result is None if the
-    object is not known.
+    The uid is empty for a write that belongs to no job (the switch of the admission gate, the annotation of a node).
+    The result is None if the object is not known.
     """
     if not one.uid:
         return "", one

@@ -206,20 +206,30 @@ def test_selectors_find_the_pod_and_hold_no_version() -> None:
         assert "app.kubernetes.io/version" not in selector
 
 
-# -- The tests below are about the component that gives people access to REST and the page. ----------------------------
-
-API = {
-    f"{document['kind']} {document['metadata']['name']}": document
-    for path in sorted((ROOT / "manifests" / "components" / "api").glob("*.yaml"))
-    for document in documents(path)
-    if path.name not in ("kustomization.yaml", "deployment.yaml")
-}
+# -- The tests below are about the objects that components add. --------------------------------------------------------
 
 
-@pytest.mark.parametrize("manifest", API.values(), ids=API.keys())
-def test_object_for_people_is_valid_and_carries_our_labels(manifest: Manifest) -> None:
+def objects_of(component: str) -> dict[str, Manifest]:
+    """Return the objects that the component adds, by kind and name."""
+    return {
+        f"{document['kind']} {document['metadata']['name']}": document
+        for path in sorted((ROOT / "manifests" / "components" / component).glob("*.yaml"))
+        for document in documents(path)
+        if path.name not in ("kustomization.yaml", "deployment.yaml")
+    }
+
+
+API, NODES_ALONE = objects_of("api"), objects_of("nodes")
+ADDED = API | NODES_ALONE
+
+
+@pytest.mark.parametrize("manifest", ADDED.values(), ids=ADDED.keys())
+def test_object_of_a_component_is_valid_and_carries_our_labels(manifest: Manifest) -> None:
     kubernetes_validate.validate(manifest, "1.37", strict=True)
     test_object_carries_our_labels(manifest)
+
+
+# -- The tests below are about the component that gives people access to REST and the page. ----------------------------
 
 
 def test_the_service_for_people_is_where_the_settings_and_the_command_line_say() -> None:
@@ -249,19 +259,6 @@ def test_the_rights_of_the_component_are_to_ask_and_those_for_people_are_what_is
 
 
 # -- The tests below are about the component that avoids nodes on which members fail. ----------------------------------
-
-NODES_ALONE = {
-    f"{document['kind']} {document['metadata']['name']}": document
-    for path in sorted((ROOT / "manifests" / "components" / "nodes").glob("*.yaml"))
-    for document in documents(path)
-    if path.name not in ("kustomization.yaml", "deployment.yaml")
-}
-
-
-@pytest.mark.parametrize("manifest", NODES_ALONE.values(), ids=NODES_ALONE.keys())
-def test_object_about_nodes_is_valid_and_carries_our_labels(manifest: Manifest) -> None:
-    kubernetes_validate.validate(manifest, "1.37", strict=True)
-    test_object_carries_our_labels(manifest)
 
 
 def test_the_component_switches_avoidance_on_and_gives_the_right_to_patch_nodes_alone() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -21,6 +23,7 @@ from policy.cluster.failures import (
 from policy.cluster.node import Node
 from policy.cluster.pod import Phase, Pod
 from policy.cluster.snapshot import Rules, Snapshot
+from policy.cluster.words import in_time
 from policy.desired import desired
 from tests.builders import (
     START,
@@ -480,3 +483,11 @@ def test_a_failure_in_the_future_is_not_read() -> None:
 def test_what_is_written_is_read() -> None:
     found = (Failure("x", START), Failure("y", START + 1.5))
     assert read_failures(node("n0", failures=write_failures("uid-n0", found)), START + 2) == found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_time_is_told_as_the_calendar_has_it(seed: int) -> None:
+    chance = random.Random(seed)
+    leap_days = [datetime(year, 2, 28, 23, 59, 59, tzinfo=UTC).timestamp() for year in (1972, 2000, 2026, 2100)]
+    for at in (0.0, *leap_days, *(leap + 1.0 for leap in leap_days), *(chance.uniform(0, 8e9) for _ in range(50))):
+        assert in_time(at) == f"{datetime.fromtimestamp(int(at), UTC):%Y-%m-%d %H:%M:%S} UTC"
